@@ -8,8 +8,8 @@ operation's entry points, called from here, cost a call that compiled code does 
 from __future__ import annotations
 
 import statistics
+from array import array
 from collections.abc import Callable
-from ctypes import addressof
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -157,14 +157,15 @@ def by_hand(count: int) -> dict[str, float]:
     marks.append(perf_counter())
     outputs = _allocate_outputs(backend, assembled, compiled)
     marks.append(perf_counter())
-    launched = compiled.launch(assembled, compiled.course(assembled), [], False)
+    shape = compiled.shape(compiled.course(assembled), assembled.units, assembled.unit)
+    launched = compiled.launch(array("Q", assembled.parameters), shape, [], False)
     ticket = backend.submit(launched)
     marks.append(perf_counter())
     _commit(backend, assembled, outputs, [], ticket)
     marks.append(perf_counter())
     stages = ("planning", "binding", "lookup", "allocation", "submission", "commit")
     found = {stage: end - start for stage, start, end in zip(stages, marks, marks[1:], strict=False)}
-    native, address = compiled.functions.callables[1], addressof(launched.parameters)
+    native, address = compiled.functions.callables[1], launched.address
     marks = [perf_counter()]
     native(address, 0, 1, 0, SIZE, 0, 0)
     marks.append(perf_counter())

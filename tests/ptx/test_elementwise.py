@@ -9,6 +9,7 @@ from drjit_core import TYPES, bitcast, cast, counter, on_backend, ops, sin
 from drjit_core.ops.op import Op
 from drjit_core.ops.table import ELEMENTWISE
 from drjit_core.ptx.texts import TEXTS
+from drjit_core.types import TYPE_BITS
 from tests.core.harness import (
     ALL_TYPES,
     FLOAT32,
@@ -54,7 +55,8 @@ def test_each_row_has_a_text_for_the_types_that_it_accepts_and_no_other() -> Non
     for op in ELEMENTWISE:
         for info in TYPES:
             if info is not None:
-                assert (TEXTS[op.kind << 4 | info.type] is not None) == (info.kind in op.accepts), (op.name, info.name)
+                text = TEXTS[op.kind << TYPE_BITS | info.type]
+                assert (text is not None) == (info.kind in op.accepts), (op.name, info.name)
 
 
 @pytest.mark.parametrize("size", [1, 2, 255, 256, 257, 1000])

@@ -12,6 +12,7 @@ import pytest
 from drjit_core import (
     JitFlag,
     Node,
+    Recorded,
     ReduceMode,
     ReduceOp,
     VarState,
@@ -31,6 +32,7 @@ from drjit_core import (
     ops,
     read_element,
     reduce,
+    rooms,
     scatter,
     scoped_set_flag,
     sin,
@@ -46,7 +48,7 @@ from drjit_core.codegen.target import PRIVATE
 from drjit_core.runtime.backends import LLVM, backend_of
 from drjit_core.runtime.cpu.target import CPU_TARGET, last_level_cache
 from drjit_core.runtime.cpu.texts import TEXTS
-from drjit_core.runtime.null import Null, NullLaunch
+from drjit_core.runtime.null import Null, NullKernel, NullLaunch
 from tests.core.harness import FLOAT32, TRUE, UINT32, array, assert_same_bits, values
 
 SIZE = 1000
@@ -164,6 +166,25 @@ def test_the_null_backend_has_the_keys_and_texts_of_kernels_that_run(program: Tr
     assert sorted(launched) == sorted((each.kernel.key, each.kernel.text, each.width, len(each.parameters))
                                       for each in recorded)
     assert launched
+
+
+def test_launches_of_one_size_have_one_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of a launch keeps it, in recordings as in recipes, on a backend without a way of its own."""
+    asked: list[int] = []
+
+    def shape(self: NullKernel, course: Any, units: int, unit: int = 1, shape_of: Any = NullKernel.shape) -> Any:
+        asked.append(units)
+        return shape_of(self, course, units, unit)
+
+    monkeypatch.setattr(NullKernel, "shape", shape)
+    with on_backend("null") as null:
+        small, large = (array(np.arange(size), UINT32) for size in (10, 20))
+        recorded = Recorded(lambda x: [ops.add(x, ops.mul(x, x))])
+        for x in (small, small, small, large, large, small):
+            recorded(x)
+        assert asked[0] == 10 and [launch.width for launch in null.launches] == [10, 10, 10, 20, 20, 10]
+        if rooms.compiled:  # the other form asks each time
+            assert asked == [10, 10, 20, 10]
 
 
 @each_program

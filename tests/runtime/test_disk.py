@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import compileall
+import errno
 import logging
 import os
 import py_compile
@@ -11,10 +12,12 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,6 +110,30 @@ def test_what_is_no_file_is_a_miss_and_makes_nobody_wait(folder: Path, monkeypat
     disk.store(key(1), CODE)
     assert disk.load(key(1)) == (None if what == "folder" else CODE) and disk.load(key(2)) == CODE
     assert not [entry for entry in folder.iterdir() if entry.suffix == ".part"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+@pytest.mark.parametrize("what", ("cache", "count", "above"))
+def test_a_pipe_in_the_place_of_a_folder_or_of_the_count_makes_nobody_wait(
+        folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str) -> None:
+    if what == "count":
+        folder.mkdir(0o700)
+        os.mkfifo(folder / "usage", 0o600)
+    else:
+        os.mkfifo(folder, 0o600)
+        if what == "above":
+            monkeypatch.setenv("DRJIT_CACHE_DIR", str(folder / "below"))
+    found: list[bytes | None] = []
+
+    def use() -> None:
+        disk.store(key(1), CODE)
+        found.append(disk.load(key(1)))
+
+    thread = threading.Thread(target=use, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert found == [CODE if what == "count" else None]
+    assert [record.levelname for record in caplog.records] == ([] if what == "count" else ["WARNING"])
 
 
 def test_nobody_reads_a_damaged_file_to_its_end(folder: Path) -> None:
@@ -212,6 +239,7 @@ def test_files_that_somebody_has_removed_cost_no_others(folder: Path, monkeypatc
 
 FILL = """
 import sys
+import tempfile
 from drjit_core.runtime import disk
 for number in range(int(sys.argv[1]), int(sys.argv[1]) + 100):
     key = disk.Environment(lambda: ("test",)).key_of(str(number).encode(), "test")
@@ -264,6 +292,22 @@ def test_one_warning_however_often_it_fails(folder: Path, caplog: pytest.LogCapt
         for _ in range(3):
             assert disk.load(key(1)) is None
     assert [record.getMessage().count("can be written by others") for record in caplog.records] == [1]
+
+
+def test_a_folder_that_takes_nothing_more_is_still_read(folder: Path, monkeypatch: pytest.MonkeyPatch,
+                                                        caplog: pytest.LogCaptureFixture) -> None:
+    """A cache that is part of a read-only image, or on a disk that is full."""
+    def refuse(**_: Any) -> Any:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    disk.store(key(1), CODE)
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    for _ in range(2):
+        disk.store(key(2), CODE)
+    assert disk.load(key(1)) == CODE and disk.load(key(2)) is None
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the kernel cache on disk takes no further kernels: [Errno {errno.EROFS}] {os.strerror(errno.EROFS)}; those "
+        "that it does not have are compiled anew in every process"]
 
 
 @pytest.mark.parametrize("limit", ("much", "-1", "1e9"))

@@ -19,6 +19,7 @@ from ..ir.expansion import actuals_of, expanding, is_expanded, traced_by
 from ..ir.node import BAKED, Node, new_id, new_node
 from ..ir.region import values_of
 from ..ops.table import COND, FIRST_EXPANDED, LITERAL, UNDEFINED
+from ..types import TYPE_BITS
 from .program import Program
 
 __all__ = ["Call", "Expanded", "stand_in"]
@@ -65,7 +66,8 @@ def _is_constant(node: Node) -> bool:
 def _calls(order: Sequence[Node], aliases: Mapping[int, Node], inlined: int,
            native: frozenset[int]) -> dict[int, Call]:
     """The rows of a program that are calls, by the ids of nodes: those that there are more of."""
-    expanded = [node for node in order if node.kind >= FIRST_EXPANDED and node.kind << 4 | node.type not in native]
+    expanded = [node for node in order
+                if node.kind >= FIRST_EXPANDED and node.kind << TYPE_BITS | node.type not in native]
     if len(expanded) <= inlined:
         return {}
     rows = {node.id: _row(node, _operands(node, aliases)) for node in expanded}
@@ -135,7 +137,7 @@ class Expanded:
 
     def expands(self, node: Node) -> bool:
         """Whether a row is replaced, or called: it has no text."""
-        return is_expanded(node) and node.kind << 4 | node.type not in self.native
+        return is_expanded(node) and node.kind << TYPE_BITS | node.type not in self.native
 
     def _append(self, node: Node) -> None:
         self.position[node.id] = len(self.order)

@@ -1,7 +1,7 @@
 """The signature of a kernel: what each of its parameters is for.
 
 A :class:`Signature` belongs to a kernel and knows of no program; what a launch enters is its *binding*
-(:class:`~drjit_core.runtime.backend.Binding`).
+(:mod:`drjit_core.runtime.stages`).
 """
 
 from __future__ import annotations

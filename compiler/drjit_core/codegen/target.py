@@ -139,7 +139,7 @@ class Target(NamedTuple):
     piece_bytes: int  # neighbours are accessed together up to so many bytes
     aligned_pieces: bool  # whether their address has to be a multiple of their size
     inlined: int  # a row that has an expansion, and that a kernel has more of, becomes a function
-    #: Rows with an expansion that have a text all the same, as ``kind << 4 | type``.
+    #: Rows with an expansion that have a text all the same, as ``kind << TYPE_BITS | type``.
     native: frozenset[int]
     static_calls: bool  # whether functions have to know where their arguments are
 

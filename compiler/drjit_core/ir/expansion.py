@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 from ..flags import JitFlag, state
 from ..ops.table import FIRST_EXPANDED, GATHER
+from ..types import TYPE_BITS
 from .build import append
 from .node import Node
 from .region import arguments_of, memory_of
@@ -45,7 +46,7 @@ def traced_by(node: Node, native: Collection[int] = ()) -> Callable[..., Node]:
     if composed is not None:
         return lambda *operands: composed(node, operands)
     row, function = NATIVE.get(node.kind, (0, None))
-    return function if function is not None and row << 4 | node.type in native else EXPANSIONS[node.kind]
+    return function if function is not None and row << TYPE_BITS | node.type in native else EXPANSIONS[node.kind]
 
 
 def actuals_of(node: Node) -> tuple[list[Node], list[Node]]:

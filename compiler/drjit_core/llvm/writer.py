@@ -124,6 +124,16 @@ class Writer:
         self.line(f"call void @llvm.masked.store.{t.suffix}.p0({t} {value}, ptr {pointer}, i32 {align}, "
                   f"{t.mask} {mask})")
 
+    def gathered(self, t: TypeText, pointers: str, align: int, mask: str) -> str:
+        """Read elements at addresses where a mask is set, zeros elsewhere."""
+        return self(f"call {t} @llvm.masked.gather.{t.suffix}.v{t.lanes}p0({t.of('ptr')} {pointers}, i32 {align}, "
+                    f"{t.mask} {mask}, {t} zeroinitializer)")
+
+    def scattered(self, t: TypeText, value: str, pointers: str, align: int, mask: str) -> None:
+        """Write elements to addresses where a mask is set."""
+        self.line(f"call void @llvm.masked.scatter.{t.suffix}.v{t.lanes}p0({t} {value}, {t.of('ptr')} {pointers}, "
+                  f"i32 {align}, {t.mask} {mask})")
+
     def store(self, type_: object, value: str, pointer: str, align: int, streamed: bool = False) -> None:
         """Write memory; past the cache, if it is ``streamed``."""
         hint = ", !nontemporal !0" if streamed else ""

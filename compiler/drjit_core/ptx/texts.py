@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from ..ops.reductions import REDUCTIONS
 from ..ops.semantics import bits_of
 from ..ops.table import FIRST_EXPANDED, KIND, OPS
-from ..types import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, TYPES, UINT32, UINT64, TypeInfo
+from ..types import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, TYPE_BITS, TYPES, UINT32, UINT64, TypeInfo
 from . import features
 
 __all__ = ["NATIVE", "REGISTERS", "TEXTS", "Lines", "Text", "TypeText", "T", "accumulation", "bitcast", "cast",
@@ -428,30 +428,30 @@ _BFLOATS: dict[str, Text] = {
 
 
 def _texts() -> list[Any]:
-    found: list[Any] = [None] * (len(OPS) << 4)
+    found: list[Any] = [None] * (len(OPS) << TYPE_BITS)
     for name, by_classes in _ROWS.items():
+        place = KIND[name] << TYPE_BITS
         for info in TYPES:
             if info is None:
                 continue
             for classes, text in by_classes.items():
                 if info.type == BFLOAT16 and classes == "f":
-                    found[KIND[name] << 4 | info.type] = _BFLOATS.get(name) or _by_single(text, name in _PREDICATES)
+                    found[place | info.type] = _BFLOATS.get(name) or _by_single(text, name in _PREDICATES)
                 elif info.kind in classes or classes == "h" and info.type == FLOAT16:
-                    found[KIND[name] << 4 | info.type] = text
+                    found[place | info.type] = text
         single = by_classes.get("s")
         if single is not None:
-            place = KIND[name] << 4
             found[place | FLOAT32], found[place | FLOAT16] = single, _in_single(single)
             found[place | BFLOAT16] = _by_single(single, False)
         if name == "select":
-            found[KIND[name] << 4 | BFLOAT16] = _selected
+            found[place | BFLOAT16] = _selected
     return found
 
 
-#: Texts of the elementwise rows by ``kind << 4 | type`` (that of the last operand).
+#: Texts of the elementwise rows by ``kind << TYPE_BITS | type`` (that of the last operand).
 TEXTS: list[Any] = _texts()
 #: Rows with an expansion that have a text all the same.
-NATIVE = frozenset(key for key, text in enumerate(TEXTS) if text is not None and key >> 4 >= FIRST_EXPANDED)
+NATIVE = frozenset(key for key, text in enumerate(TEXTS) if text is not None and key >> TYPE_BITS >= FIRST_EXPANDED)
 
 
 # --- conversions -----------------------------------------------------------------------------------------------------
@@ -536,7 +536,7 @@ def accumulation(e: Emitter, op: int, d: str, a: str, b: str, t: TypeText) -> Li
     """Text that combines ``b`` into ``a``; minimum and maximum prefer numbers, as ``min.f32`` does."""
     row = REDUCTIONS[op].row(t.info.type)
     if row not in ("fmin", "fmax"):
-        return TEXTS[KIND[row] << 4 | t.info.type](e, d, a, b, t)  # type: ignore[no-any-return]
+        return TEXTS[KIND[row] << TYPE_BITS | t.info.type](e, d, a, b, t)  # type: ignore[no-any-return]
     if t.info.type == BFLOAT16:
         return _by_single(_infix(f"{row[1:]}.{{t}}"), False)(e, d, a, b, t)
     if t.info.bits == 16:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..codegen.linear import Instruction
 from ..ir.node import BAKED
 from ..ops.table import CAST, KIND, LITERAL
-from ..types import BOOL, FLOAT32, UINT64
+from ..types import BOOL, FLOAT32, TYPE_BITS, UINT64
 from . import texts
 from .texts import TEXTS, T, Text, constant
 
@@ -23,7 +23,7 @@ def elementwise(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """A row of the table."""
     operands = instruction.operands
     last = operands[-1].type
-    text, names = TEXTS[instruction.kind << 4 | last], []
+    text, names = TEXTS[instruction.kind << TYPE_BITS | last], []
     if instruction.kind == _DIV and last == FLOAT32 and _is_one(operands[0]):
         text, operands = _reciprocal(operands[1])
     for lane in emitter.each(instruction):

@@ -7,8 +7,9 @@ kernels (:class:`KernelBackend`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from ..codegen.program import Program
 from ..codegen.steps import Call, Pass, Text
@@ -18,7 +19,7 @@ from ..ir.node import Node
 from ..types import TYPES, JitBackend
 from .buffer import Buffer, Memory
 
-__all__ = ["Backend", "Binding", "KernelBackend", "Launch", "LoadedKernel", "Tables", "bring",
+__all__ = ["Backend", "Carrier", "Exchange", "KernelBackend", "Launch", "LoadedKernel", "ShortWay", "Tables", "bring",
            "memory_for"]
 
 
@@ -28,6 +29,14 @@ class Backend(Memory, Protocol):
     @property
     def limits(self) -> Limits:
         """What arrays, kernels and who traces keep to."""
+
+    @property
+    def recipes(self) -> ShortWay | None:
+        """What is known of its launches; ``None`` if it has none."""
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """What shares its memory with other libraries; ``None`` if that is the host's, or nobody else's."""
 
     def evaluate(self, roots: list[Node], /) -> None:
         """Give values to nodes.  The caller holds the lock of :mod:`.exclusion`."""
@@ -44,19 +53,6 @@ class Backend(Memory, Protocol):
 
     def flush(self) -> None:
         """Forget all kernels."""
-
-
-class Binding(NamedTuple):
-    """What a launch gets to know of a program that is not there."""
-
-    parameters: list[int]
-    units: int
-    unit: int
-
-    @property
-    def width(self) -> int:
-        """Elements of all units."""
-        return self.units * self.unit
 
 
 class Launch(Protocol):
@@ -125,16 +121,78 @@ class LoadedKernel(Protocol):
         records; until the next launch is noted."""
 
     def course(self, program: Program, /) -> Any:
-        """What launches of a program's kernel depend on besides parameters and width, for :meth:`launch`."""
+        """What launches of a program's kernel depend on besides parameters and width, for :meth:`shape`."""
 
-    def launch(self, bound: Program | Binding, course: Any, keep: list[Any], timed: bool, /) -> Any:
-        """A :class:`Launch` with the parameters that are bound now, ready to be submitted."""
+    def shape(self, course: Any, units: int, unit: int = 1, /) -> Any:
+        """How a launch of so many units goes, of so many elements each, whatever its parameters are."""
 
-    def launch_pass(self, one: Pass, keep: list[Any], timed: bool, /) -> Any:
-        """A :class:`Launch` of a pass of a step, ready to be submitted."""
+    def shape_of_pass(self, launch: Any, /) -> Any:
+        """How the launch of a pass of a step goes."""
+
+    def launch(self, parameters: array[int], shape: Any, keep: list[Any], timed: bool, /) -> Any:
+        """A :class:`Launch` with some parameters, words of 8 bytes, ready to be submitted."""
 
     def dump(self, program: Program, /) -> None:
         """Write files for people before the first launch, if the environment asks for them."""
+
+
+class Exchange(Protocol):
+    """What shares memory of a device with other libraries; streams are told by their handles."""
+
+    @property
+    def number(self) -> int:
+        """The device's number among all."""
+
+    @property
+    def stream(self) -> int:
+        """The stream in whose order everything happens here."""
+
+    def gives(self, stream: int, /) -> None:
+        """Somebody gets memory: the stream waits for what is launched."""
+
+    def takes(self, stream: int, /) -> None:
+        """Somebody gives memory: what is launched from now on waits for the stream."""
+
+    def returned(self, stream: int, /) -> None:
+        """Somebody has no use any more for memory that was given to a stream."""
+
+    def device_of(self, address: int, /) -> int:
+        """The number of the device that some memory belongs to, -1 if it is none that is known."""
+
+    def lent(self, owner: Any, /) -> Any:
+        """What buffers over memory keep alive that belongs to an owner."""
+
+    def copied(self, address: int, nbytes: int, /) -> Buffer:
+        """Memory of our own, with what is at an address."""
+
+
+class Carrier(Protocol):
+    """What brings kernels to files and back (see :mod:`.portable`): facts of them are plain data, their code is
+    bytes."""
+
+    def environment(self) -> dict[str, Any]:
+        """What code of this process depends on."""
+
+    def obstacle(self, environment: Mapping[str, Any], /) -> str:
+        """Why code of another process cannot run in this one; empty if it can."""
+
+    def facts(self, kernel: Any, /) -> Sequence[Any]:
+        """What is to be known of a kernel besides its code; first what makes it different from others."""
+
+    def packed(self, kernel: Any, /) -> bytes:
+        """Its code."""
+
+    def facts_of_text(self, text: Text, /) -> Sequence[Any]:
+        """What is to be known of a text besides its code."""
+
+    def packed_text(self, text: Text, /) -> bytes:
+        """Its code."""
+
+    def unpacked(self, facts: Sequence[Any], found: bytes, /) -> LoadedKernel:
+        """A kernel again."""
+
+    def course(self, fields: Sequence[Any], /) -> Any:
+        """What launches depend on (see :meth:`LoadedKernel.course`), which is a tuple, again."""
 
 
 class ShortWay(Protocol):
@@ -160,7 +218,14 @@ class KernelBackend(Backend, Protocol):
     def language(self) -> JitBackend:
         """Whose code kernels are."""
 
-    recipes: ShortWay  # :class:`.recipes.Recipes`: who has :func:`.recipes.evaluate` evaluates by them
+    @property
+    def recipes(self) -> ShortWay:
+        """What is known of its launches (:class:`.recipes.Recipes`): who has :func:`.recipes.evaluate` evaluates by
+        them."""
+
+    @property
+    def carrier(self) -> Carrier | None:
+        """What brings kernels to files and back; ``None`` if nothing does."""
 
     def target(self) -> Target:
         """What programs are assembled for, at the beginning of an evaluation."""

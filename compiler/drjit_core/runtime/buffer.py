@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, Protocol, SupportsIndex
 
+from .heap import Heap
+
 __all__ = ["Buffer", "Memory", "share", "view"]
 
 
@@ -27,6 +29,10 @@ class Memory(Protocol):
     @property
     def is_host(self) -> bool:
         """Whether its memory is that of this process, which the host may access in place."""
+
+    @property
+    def heap(self) -> Heap | None:
+        """Which its memory comes from, if it has one."""
 
     def allocate(self, nbytes: int, /) -> Buffer:
         """A buffer with undefined contents; raises a ``MemoryError`` that says what occupies the memory."""

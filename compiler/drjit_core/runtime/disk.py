@@ -54,12 +54,12 @@ lock = threading.Lock()
 _warned = False
 
 
-def _warn(reason: str) -> None:
-    """Say once why the cache is not used."""
+def _warn(reason: str, what: str = "is not used: %s; kernels are compiled anew in every process") -> None:
+    """Say once why the cache is not used, or something else of it."""
     global _warned
     if not _warned:
         _warned = True
-        _log.warning("the kernel cache on disk is not used: %s; kernels are compiled anew in every process", reason)
+        _log.warning(f"the kernel cache on disk {what}", reason)
 
 
 def _default_location() -> Path:
@@ -322,7 +322,8 @@ def _store(folder: Path, key: bytes, code: bytes) -> None:
         if not isinstance(error, OSError):
             raise
         if not (isinstance(error, FileNotFoundError) and folder.is_dir()):  # else another process evicted the file
-            _warn(str(error))
+            _warn(str(error), "takes no further kernels: %s; those that it does not have are compiled anew in every "
+                              "process")
         return
     _limit_size(folder, written)
 
@@ -353,7 +354,7 @@ def _is_within_limit(folder: Path, added: int) -> bool:
 
 def _add_usage(folder: Path, size: int) -> bytes:
     """Add a line to the file that counts; what it says then, or nothing if that is too much."""
-    handle = os.open(folder / _USAGE, os.O_RDWR | os.O_APPEND | _BINARY)
+    handle = os.open(folder / _USAGE, os.O_RDWR | os.O_APPEND | _BINARY | _NOT_WAITING)
     try:
         os.write(handle, b"%d\n" % size)
         os.lseek(handle, 0, os.SEEK_SET)

@@ -17,7 +17,7 @@ from ..ir.node import Node
 from ..ir.symbolic import is_unusable
 from ..ops.table import BOUND, DUAL, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..types import TYPES, VarState
-from .backend import bring
+from .backend import Exchange, bring
 from .backends import backend_of
 from .buffer import Buffer, share
 from .contents import address_of, bytes_of, in_memory, looked_at, read_bytes, read_element, settle, sync
@@ -132,14 +132,14 @@ def filled(node: Node, where: int = 0) -> Node:
     return import_copy(node.type, pack(node.type, node.payload) * node.size, where) if node.kind == LITERAL else node
 
 
-def exchange_of(where: int) -> Any:
-    """What a backend exchanges memory of its own by with other libraries (:class:`.gpu.exchange.Exchange`), given as a
-    bit; ``None`` if its memory is that of the host, or nobody else's."""
-    return getattr(backend_of(where), "exchange", None)
+def exchange_of(where: int) -> Exchange | None:
+    """What a backend, given as a bit, shares memory with other libraries by; ``None`` if its memory is that of the
+    host, or nobody else's."""
+    return backend_of(where).exchange
 
 
 def import_shared(type_: int, address: int, size: int, owner: Any, where: int | None = None,
-                  exchange: Any = None) -> Node:
+                  exchange: Exchange | None = None) -> Node:
     """An evaluated array over foreign memory, which ``owner`` keeps alive; it is copied before any write.
 
     It belongs to a backend, as with :func:`import_copy`; one that cannot access such memory gets a copy. Memory that is

@@ -26,6 +26,7 @@ class Interpreted(HostMemory):
     name = "interpreter"
     where = JitBackend.LLVM.value  #: It stands in for the CPU.
     heap = Heap(System(lambda: None))
+    recipes = None
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits

@@ -87,7 +87,8 @@ def launch(backend: KernelBackend, target: Target, kernel: Kernel, listener: Lis
         report.bind(program)
     if program.calls:
         _place_calls(program, compiled, keep)
-    launched = compiled.launch(program, compiled.course(program), keep, flags & KERNEL_HISTORY != 0)
+    shape = compiled.shape(compiled.course(program), program.units, program.unit)
+    launched = compiled.launch(array("Q", program.parameters), shape, keep, flags & KERNEL_HISTORY != 0)
     if told:
         elapsed = (time.perf_counter_ns() - start) * 1e-6 - compiled.build_time
         outputs_count = len(program.stores) + len(program.reductions) + len(program.scatters)

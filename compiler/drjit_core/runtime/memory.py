@@ -80,6 +80,7 @@ class HostMemory:
     """
 
     is_host = True
+    exchange = None
     heap: Heap
     release = staticmethod(_release)
 

@@ -15,6 +15,10 @@ cdef class Entry:
     cdef public Py_ssize_t count  # of parameters, behind which lie tables of calls; -1: all words are parameters
     cdef public tuple moves  # (word, another one, whose address it is)
     cdef public bint is_counted  # the next launch, already
+    # how launches of so many units, of so many elements, go, and the bytes of their partial results
+    cdef object shape
+    cdef int64_t units, unit, partial_bytes
+    cdef bint shape_for(self, int64_t units, int64_t unit) except -1
 
 
 cdef class Native:
@@ -22,6 +26,7 @@ cdef class Native:
     cdef dict numbers
     cdef int64_t number
     cdef object interrupt
+    cdef bint may_launch(self) except -1
     cdef bint begin(self) except -1
     cdef int64_t look(self) except -1
     cdef Buffer allocate(self, int64_t nbytes)

@@ -2,6 +2,7 @@
 
 from array import array
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint64_t
 
 from .buffer cimport Buffer
@@ -9,7 +10,6 @@ from .heap cimport Block, Heap
 from .walk cimport Walk
 
 from . import shortage
-from .backend import Binding
 
 
 cdef Buffer buffer_from(object backend, Heap heap, int64_t nbytes):
@@ -37,6 +37,17 @@ cdef class Entry:
         self.kernel, self.course, self.plan = kernel, course, plan
         self.count, self.moves = -1, ()
 
+    cdef bint shape_for(self, int64_t units, int64_t unit) except -1:
+        """Find out how a launch of so many units goes, unless that is known."""
+        kernel = self.kernel
+        if self.plan is not None:
+            self.shape = kernel.shape_of_pass(self.plan.launch)
+        else:
+            self.shape = kernel.shape(self.course, units, unit)
+            self.partial_bytes = kernel.partial_bytes(units, unit) if kernel.partial_words else 0
+        self.units, self.unit = units, unit
+        return True
+
 
 cdef class Native:
     """Launches on a backend, by its methods in Python; backends may have a faster one."""
@@ -45,10 +56,14 @@ cdef class Native:
         self.backend = backend
         self.numbers = {}
 
+    cdef bint may_launch(self) except -1:
+        """Whether anything can be launched the short way."""
+        return True
+
     cdef bint begin(self) except -1:
         """Begin an evaluation, with a target that decides alike about straight kernels; whether it may go on."""
         self.look()
-        return True
+        return self.may_launch()
 
     cdef int64_t look(self) except -1:
         """A number for the target of the evaluation, which is at hand from now on."""
@@ -93,21 +108,18 @@ cdef class Native:
         Once the kernel has been launched, it returns: an exception that comes then is :attr:`interrupt`.
         """
         cdef Buffer partials = None
-        cdef Py_ssize_t number
-        cdef list parameters = [words[number] for number in range(count)]
         if keep is None:
             keep = []
-        if entry.plan is not None:
-            launched = entry.kernel.launch_pass(entry.plan._replace(words=tuple(parameters)), keep, False)
-        else:
-            if entry.kernel.partial_words:
-                partials = self.backend.allocate(entry.kernel.partial_bytes(units, unit))
-                parameters[1] = partials.address
-            if entry.count >= 0:
-                tables = array("Q", parameters)
-                entry.kernel.place(tables, entry.moves, keep)
-                parameters = tables.tolist()[:entry.count]
-            launched = entry.kernel.launch(Binding(parameters, units, unit), entry.course, keep, False)
+        if entry.shape is None or entry.units != units or entry.unit != unit:
+            entry.shape_for(units, unit)
+        if entry.partial_bytes:
+            partials = self.allocate(entry.partial_bytes)
+            words[1] = partials.address
+        parameters = array("Q", PyBytes_FromStringAndSize(<char*> words, count * sizeof(uint64_t)))
+        if entry.count >= 0:
+            entry.kernel.place(parameters, entry.moves, keep)
+            parameters = parameters[:entry.count]
+        launched = entry.kernel.launch(parameters, entry.shape, keep, False)
         try:
             ticket = self.backend.submit(launched)
         except BaseException as error:

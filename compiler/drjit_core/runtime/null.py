@@ -7,6 +7,7 @@ texts are the same.  Memory is addresses that nobody touches; what would have be
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, Protocol
@@ -19,7 +20,6 @@ from ..codegen.target import Limits, Target
 from ..ir.node import Node
 from ..types import JitBackend
 from . import recipes
-from .backend import Binding
 from .buffer import Buffer
 from .native import Native
 
@@ -100,9 +100,13 @@ class NullKernel:
             words[number] = base + 8 * other
         keep.append(words)
 
-    def launch(self, bound: Program | Binding, course: Any, keep: list[Any], timed: bool, /) -> NullLaunch:
+    def shape(self, course: Any, units: int, unit: int = 1, /) -> tuple[int, bool]:
+        """The width, and whether one thread does it all."""
+        return units * unit, course.single
+
+    def launch(self, parameters: array[int], shape: tuple[int, bool], keep: list[Any], timed: bool, /) -> NullLaunch:
         """A record of a launch.  It holds no node, since planning asks who does."""
-        return NullLaunch(self, tuple(bound.parameters), bound.width, course.single)
+        return NullLaunch(self, tuple(parameters), *shape)
 
     def dump(self, program: Program, /) -> None:
         """There is nothing that could be run alone."""
@@ -126,10 +130,14 @@ class NullTextKernel:
     def reuse(self, width: int, /) -> None:
         """There is but one tier of text."""
 
-    def launch_pass(self, one: Pass, keep: list[Any], timed: bool, /) -> NullLaunch:
+    def shape_of_pass(self, launch: Any, /) -> tuple[int, bool, int]:
+        """The width, that all threads may take part, and the size of a block."""
+        return launch.width, False, launch.block
+
+    def launch(self, parameters: array[int], shape: tuple[int, bool, int], keep: list[Any], timed: bool,
+               /) -> NullLaunch:
         """A record of a launch."""
-        shape: Any = one.launch
-        return NullLaunch(self, one.words, shape.width, False, shape.block)
+        return NullLaunch(self, tuple(parameters), *shape)
 
 
 @dataclass(frozen=True)
@@ -151,6 +159,7 @@ class Null:
 
     name = "null"
     is_host = False
+    heap = exchange = carrier = None
     evaluate = recipes.evaluate
 
     def __init__(self, texts: Texts, target: Target | None = None) -> None:

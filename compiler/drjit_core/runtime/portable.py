@@ -148,7 +148,7 @@ class Packer:
     """What becomes of recordings, of one backend, on their way to a file."""
 
     def __init__(self, backend: KernelBackend) -> None:
-        carrier = getattr(backend, "carrier", None)
+        carrier = backend.carrier
         if carrier is None:
             raise RuntimeError(f"kernels of the backend '{backend.name}' cannot be saved, those of LLVM only")
         self.backend, self._carrier = backend, carrier
@@ -292,8 +292,8 @@ class Unpacker:
     def __init__(self, environment: Mapping[str, Any], pieces: Sequence[bytes]) -> None:
         """Raises a ``RuntimeError`` if kernels cannot run here."""
         backend = backends.backend_of(JitBackend[environment["backend"]].value)
-        carrier = getattr(backend, "carrier", None)
-        if carrier is None or not isinstance(backend, KernelBackend):
+        carrier = backend.carrier if isinstance(backend, KernelBackend) else None
+        if not isinstance(backend, KernelBackend) or carrier is None:
             raise RuntimeError(f"kernels of the backend '{backend.name}' cannot be loaded")
         obstacle = carrier.obstacle(environment)
         if obstacle:

@@ -565,10 +565,11 @@ cdef class Recipes:
         return self.native.look()
 
     def replay(self, list steps, list nodes, list sizes):
-        """Launch stages for nodes, by their places, and sizes, by their numbers.  The caller holds the lock."""
+        """Launch stages for nodes, by their places, and sizes, by their numbers.  The caller holds the lock, and has
+        asked for the :meth:`target_number`."""
         cdef Walk walk = self.walk
         cdef Py_ssize_t number, count = len(nodes)
-        if not self.begin():
+        if not self.native.may_launch():
             return _relaunch.run(self.native.backend, steps, nodes, sizes)
         if count > walk.node_capacity:
             walk.nodes = <PyObject**> larger(walk.nodes, &walk.node_capacity, count, sizeof(PyObject*))

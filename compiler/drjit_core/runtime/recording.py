@@ -142,7 +142,7 @@ def pattern_of(arguments: Sequence[Node], where: int = 0) -> Any:
     """What evaluated arguments must have in common for a recording of the ones to serve for the others; ``None`` on a
     backend that cannot record.  Those that belong nowhere are for the backend that is said."""
     backend = _backend_of(arguments, where)
-    recipes = getattr(backend, "recipes", None)
+    recipes = backend.recipes
     if recipes is None:
         return None
     kinds = bytearray(3 * len(arguments))

@@ -12,7 +12,7 @@ from ..flags import KERNEL_HISTORY, LAUNCH_BLOCKING, state
 from ..ir.node import Node
 from ..ops.table import LITERAL, UNDEFINED
 from . import bounds, history, steps
-from .backend import Binding, KernelBackend, LoadedKernel, memory_for
+from .backend import KernelBackend, LoadedKernel, memory_for
 from .buffer import Buffer
 from .stages import Stage, place_tables
 
@@ -87,7 +87,7 @@ def _run_kernel(backend: KernelBackend, target: Target, stage: Stage, kernel: Lo
             words[number] = address
         keep.append(report)
     place_tables(kernel, stage, words, keep)
-    launched = kernel.launch(Binding(words.tolist()[:stage.count], units, stage.unit), stage.course, keep,
+    launched = kernel.launch(words[:stage.count], kernel.shape(stage.course, units, stage.unit), keep,
                              flags & KERNEL_HISTORY != 0)
     history.tell(kernel, True, width, *stage.arrays, 0.0)
     try:

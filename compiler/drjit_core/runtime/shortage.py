@@ -37,7 +37,7 @@ def _describe(heap: Heap, nbytes: int) -> str:
     arrays: dict[int, tuple[int, Node]] = {}  # by buffer: those that have memory of this heap, or of its device
     for node in live_nodes():
         buffer = node.payload if node.kind == EVALUATED else None
-        if buffer is not None and getattr(buffer.backend, "heap", None) is heap:
+        if buffer is not None and buffer.backend.heap is heap:
             arrays[id(buffer)] = buffer.nbytes, node
     largest = sorted(arrays.values(), key=lambda entry: entry[0], reverse=True)[:_LISTED]
     in_use = heap.statistics()["in_use"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -65,6 +66,8 @@ def launch_step(backend: KernelBackend, kernel: Kernel, listener: Listener | Non
         listener.end_step(results)
 
 
+#: Parameters are words of 64 bits, of which negative numbers take the upper half.
+_WORD = (1 << 64) - 1
 #: Where arrays of a step seem to be, one after the other, while its passes are made for wherever they will be.
 _SHIFT = 40
 #: Which words of passes are addresses is found by making them twice, with this bit in all addresses and without.
@@ -140,7 +143,8 @@ def run(backend: KernelBackend, step: Step, operands: Sequence[Stored], results:
         start = time.perf_counter_ns() if told else 0
         compiled, hit = backend.compile_text(each.text, each.launch)
         kept: list[Any] = list(keep)
-        launched = compiled.launch_pass(each, kept, flags & KERNEL_HISTORY != 0)
+        words = array("Q", [word & _WORD for word in each.words])
+        launched = compiled.launch(words, compiled.shape_of_pass(each.launch), kept, flags & KERNEL_HISTORY != 0)
         if told:
             elapsed = (time.perf_counter_ns() - start) * 1e-6 - compiled.build_time
             history.tell(compiled, hit, width, len(operands), len(results), elapsed, each.text.name)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from ...codegen.steps import Call, Pass, Text
 from ...ops.table import KIND
-from ...types import COMPUTES_IN, TYPES, UINT32, ReduceOp
+from ...types import COMPUTES_IN, TYPE_BITS, TYPES, UINT32, ReduceOp
 from .. import texts
 from ..texts import TEXTS, T
 from .writer import BLOCK, WARP, Grid, Writer
@@ -88,7 +88,7 @@ class _Operands:
 
     def add(self, total: str, a: str, b: str) -> None:
         """Add a product."""
-        self.w.lines += TEXTS[KIND["fma"] << 4 | self.kept](self.w, total, a, b, total, T[self.kept])
+        self.w.lines += TEXTS[KIND["fma"] << TYPE_BITS | self.kept](self.w, total, a, b, total, T[self.kept])
 
     def result(self, batch: str, row: str, column: str) -> str:
         """The address of an element of the result."""

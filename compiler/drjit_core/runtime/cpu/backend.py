@@ -48,7 +48,7 @@ class CPU(HostMemory):
     thread_report = staticmethod(pool.thread_report)
 
     def __init__(self) -> None:
-        self.native = native.CPUNative(self)
+        self.native: native.CPUNative = native.CPUNative(self)
         self.recipes = recipes.Recipes(self.native)
 
     def flush(self) -> None:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import logging
 import os
 import struct
 import time
 import zlib
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from ...codegen.program import Program
-from ...codegen.steps import Pass, Text
+from ...codegen.steps import Text
 from ...llvm import emit, jit, reduction
 from ...llvm.calls import name_of_function
 from ...llvm.steps import Blocks, passes
 from ...ops.table import CALL, LOOP, OPERATIONS, OPS
 from .. import disk, exclusion
-from ..backend import Binding
 from . import dump, launches
 from .natives import ENVIRONMENT
 
@@ -49,7 +48,7 @@ class CompiledKernel:
     again.  Both tiers have the same text, so that their results have the same bits.
     """
 
-    __slots__ = ("__weakref__", "_count", "_enough", "_key", "_loops", "_parameters", "_text", "_worked",
+    __slots__ = ("__weakref__", "_count", "_enough", "_key", "_loops", "_text", "_worked",
                  "build_time", "code_time", "from_disk", "functions", "hash", "native", "operations", "partial_words",
                  "quick", "work")
 
@@ -62,7 +61,6 @@ class CompiledKernel:
         self._loops = facts.loops
         self._worked = 0
         self._count = facts.parameters
-        self._parameters: Any = None  # the type of an array of so many words, made when it is needed
         start = time.perf_counter_ns()
         self._key = facts.key
         hash_ = ENVIRONMENT.hash_of(self._key)
@@ -175,15 +173,19 @@ class CompiledKernel:
 
     course = staticmethod(launches.course_of)
 
-    def launch(self, bound: Program | Binding, course: launches.Course, keep: list[Any],
-               timed: bool) -> launches.Launch:
-        """A launch with the parameters that are bound now."""
-        work, bounded = self.repeated(course.trips, bound.unit, bound.units)
-        parameters = self._parameters
-        if parameters is None:
-            parameters = self._parameters = ctypes.c_uint64 * self._count
-        return launches.Launch(self.functions, parameters(*bound.parameters), bound.units, work, keep, timed,
-                               course.single, bounded, unit=bound.unit)
+    def shape(self, course: launches.Course, units: int, unit: int = 1) -> launches.Shape:
+        """How a launch of so many units goes, of so many elements each."""
+        work, bounded = self.repeated(course.trips, unit, units)
+        size = units if course.single else self.functions.size(units, unit)
+        return launches.Shape(units, units * work, size, self.functions.addresses[1] != 0, bounded)
+
+    def shape_of_pass(self, launch: Blocks) -> launches.Shape:
+        """How the launch of a pass of a step goes."""
+        return launches.Shape(launch.width, launch.width * self.work, launch.block, True)
+
+    def launch(self, parameters: array[int], shape: launches.Shape, keep: list[Any], timed: bool) -> launches.Launch:
+        """A launch with some parameters."""
+        return launches.Launch(self.functions, parameters, shape, keep, timed)
 
     def repeated(self, trips: int | None, unit: int, units: int) -> tuple[int, bool]:
         """Operations of an element, or unit, if loops repeat so often; whether a launch is known to end soon, or at
@@ -197,12 +199,6 @@ class CompiledKernel:
             work = (work - _LOOP_WORK * self._loops) * trips * _CHAIN * max(1, _PACKET // units)
             work = min(work, _MOST_WORK // max(units, 1))
         return work, work <= self.functions.work * unit or units * work < launches.INLINE_WORK
-
-    def launch_pass(self, one: Pass, keep: list[Any], timed: bool) -> launches.Launch:
-        """A launch of a pass of a step."""
-        shape: Any = one.launch  # Blocks
-        return launches.Launch(self.functions, (ctypes.c_uint64 * len(one.words))(*one.words), shape.width, self.work,
-                               keep, timed, block=shape.block)
 
     def dump(self, program: Program) -> None:
         """Write files for people, if the environment asks for them."""

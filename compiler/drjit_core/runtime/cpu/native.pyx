@@ -148,10 +148,13 @@ cdef class CPUNative(Native):
     cdef uint64_t host_address(self, Buffer buffer) except? 0:
         return host_address(self, buffer)
 
+    cdef bint may_launch(self) except -1:
+        return not _module_of_pool["_forsaken"]
+
     cdef bint begin(self) except -1:
         if self.target is None:
             self.look()
-        return not _module_of_pool["_forsaken"]
+        return self.may_launch()
 
     cdef int64_t look(self) except -1:
         count, threshold = _module_of_pool["_count"], _module_of_pool["_expand_threshold"]

@@ -196,14 +196,13 @@ class _Pool:
         functions, native = launch.functions, self.submit_native
         kernel, combine = functions.addresses
         times = ctypes.addressof(launch.times) if launch.times is not None else None
-        width = launch.width
-        blocks, size = launch.blocks()
-        assert blocks > 0, "a launch without blocks never ends"
-        unattended = self.stand_in and (not launch.bounded or self.count == 1)
-        arguments = (self.address, last + 1, kernel, combine, ctypes.addressof(launch.parameters), width, blocks, size,
+        shape = launch.shape
+        assert shape.width > 0, "a launch without blocks never ends"
+        unattended = self.stand_in and (not shape.bounded or self.count == 1)
+        arguments = (self.address, last + 1, kernel, combine, launch.address, shape.width, shape.blocks, shape.block,
                      times, unattended)
         self.kept[last + 1] = launch
-        if not launch.bounded:
+        if not shape.bounded:
             self.last_unbounded = last + 1
         launch.begun = True
         native(*arguments)
@@ -258,6 +257,7 @@ _forsaken = ""  # why nothing can be run anymore: a kernel had not ended when th
 _ending: list[_Pool] = []
 
 
+@functools.cache
 def is_supported() -> bool:
     """Whether kernels can run on threads of their own on this machine."""
     return sys.platform == "linux" and threads.is_supported(platform.machine())
@@ -368,10 +368,11 @@ def decided_threads() -> int:
     yet, what is asked for now.  The caller holds :data:`..exclusion.lock`.
     """
     global _count
-    if _pool is None:
-        _count = None
-        _count = thread_count()
-    return thread_count()
+    if _pool is not None:
+        return thread_count()
+    _count = None
+    _count = count = thread_count()
+    return count
 
 
 #: Targets of scatter-reductions with more elements get no tables per thread, unless that is asked for.
@@ -398,7 +399,8 @@ def submit(launch: Launch) -> int:
     """
     if _forsaken:
         raise RuntimeError(_forsaken)
-    if not launch.bounded:
+    shape = launch.shape
+    if not shape.bounded:
         expect_unbounded()
         pool = _pool
         if pool is not None and (pool.stand_in or pool.count > 1 or pool.completed != pool.submitted):
@@ -406,8 +408,8 @@ def submit(launch: Launch) -> int:
         run(launch, False)
         return submitted()
     pool = _pool
-    work = launch.width * launch.operations
-    short = work < INLINE_WORK or launch.blocks()[0] == 1
+    work = shape.work
+    short = work < INLINE_WORK or shape.blocks == 1
     if pool is None and not short and _worth_starting(work):
         pool = _started()
     if pool is not None and not (pool.completed == pool.submitted and (short or pool.count == 1)):

@@ -132,6 +132,7 @@ class GPU:
     where = JitBackend.CUDA.value
     limits = LIMITS
     evaluate = recipes.evaluate
+    carrier = None
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver

@@ -11,10 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...codegen.program import Program
-from ...codegen.steps import Pass
 from ...ptx.emit import COMBINE, KERNEL, Module, Shape
 from .. import disk
-from ..backend import Binding
 from .launches import Launch
 
 __all__ = ["GPUKernel"]
@@ -99,16 +97,17 @@ class GPUKernel:
     def course(self, program: Program, /) -> None:
         """Launches depend on parameters and width alone."""
 
-    def launch(self, bound: Program | Binding, course: Any, keep: list[Any], timed: bool, /) -> Launch:
-        """A launch with the parameters that are bound now."""
-        shape = self.module.shape(bound.width, bound.units)
-        units = struct.pack("<Q", bound.units) if self.module.rows else b""
-        return Launch(self, array("Q", bound.parameters).tobytes(), shape, units, keep, timed)
+    def shape(self, course: Any, units: int, unit: int = 1, /) -> tuple[Shape, bytes]:
+        """Blocks and threads, and what the kernel gets behind its parameters."""
+        return self.module.shape(units * unit, units), struct.pack("<Q", units) if self.module.rows else b""
 
-    def launch_pass(self, one: Pass, keep: list[Any], timed: bool, /) -> Launch:
-        """A launch of a pass of a step."""
-        grid: Any = one.launch
-        return Launch(self, array("Q", one.words).tobytes(), Shape(grid.blocks, grid.x, grid.y), b"", keep, timed)
+    def shape_of_pass(self, launch: Any, /) -> tuple[Shape, bytes]:
+        """Blocks and threads of a pass of a step, and nothing."""
+        return Shape(launch.blocks, launch.x, launch.y), b""
+
+    def launch(self, parameters: array[int], shape: tuple[Shape, bytes], keep: list[Any], timed: bool, /) -> Launch:
+        """A launch with some parameters."""
+        return Launch(self, parameters.tobytes(), *shape, keep, timed)
 
     def dump(self, program: Program, /) -> None:
         """There are no files for people yet."""

@@ -36,9 +36,8 @@ cdef class GPUEntry(Entry):
     cdef void* combine
     cdef object name  # of the kernel
     cdef bint rows, in_memory
-    cdef int64_t width, units  # of the launch whose shape is at hand
+    cdef int64_t width  # of the launch whose blocks are at hand
     cdef unsigned blocks, x, y, results, combine_x
-    cdef int64_t partial_bytes
     # tables of calls
     cdef Buffer tables  # where they are on the device
     cdef uint64_t* uploaded  # what has been uploaded last
@@ -47,8 +46,8 @@ cdef class GPUEntry(Entry):
     def __dealloc__(self):
         free(self.uploaded)
 
-    cdef bint shape_for(self, int64_t width, int64_t units) except -1:
-        """Find the shape of a launch."""
+    cdef bint blocks_for(self, int64_t width, int64_t units) except -1:
+        """Find the blocks of a launch."""
         shape = self.kernel.module.shape(width, units)
         self.blocks, self.x, self.y = shape.blocks, shape.x, shape.y
         if self.combine != NULL:
@@ -159,7 +158,7 @@ cdef class GPUNative(Native):
             return Native.launch(self, entry, words, count, units, unit, keep)
         self.enter_thread()
         if known.plan is None and (known.width != units * unit or known.units != units):
-            known.shape_for(units * unit, units)
+            known.blocks_for(units * unit, units)
         if known.combine != NULL:
             partials = self.allocate(known.partial_bytes)
             words[1] = partials.address
