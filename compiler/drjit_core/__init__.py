@@ -111,6 +111,7 @@ from .ir.trace import (
     TERNARY,
     UNARY,
     access,
+    accumulate,
     binary,
     bitcast,
     cast,
