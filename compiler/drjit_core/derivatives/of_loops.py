@@ -312,8 +312,8 @@ class _Repetition(Recorded):
             inner = [operand for operand in (vertex.a, vertex.b, vertex.c) if operand is not None and
                      [each for each in self.tape.reached([operand]) if each.id in leaves]]
             name = vertex.rule.name
-            if len(inner) != 1 or not (
-                    name == "add" or name in ("sub", "accumulate") and vertex.a is inner[0] or name == "fma" and vertex.c is inner[0]):
+            if len(inner) != 1 or not (name == "add" or name == "fma" and vertex.c is inner[0] or
+                                       name in ("sub", "accumulate") and vertex.a is inner[0]):
                 return False
             vertex = inner[0]
         return vertex is not None

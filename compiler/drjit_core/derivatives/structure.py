@@ -135,8 +135,8 @@ def _accumulate_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
     index, mask, mode, width = vertex.info
     flow.give(vertex.a, gradient, vertex.size, True)
     if vertex.b is not None:
-        flow.give(vertex.b, masked(mask, gradient) if gradient.size == 1 else gather(gradient, index, mask, False, mode),
-                  width, True)
+        part = masked(mask, gradient) if gradient.size == 1 else gather(gradient, index, mask, False, mode)
+        flow.give(vertex.b, part, width, True)
 
 
 def _scatter_factors(flow: Flow, vertex: Vertex) -> tuple[Node, Node]:

@@ -65,7 +65,8 @@ from .symbolic import (
 )
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "access", "accumulate", "atomic", "bitcast", "cast", "gather", "make_binary",
-           "make_unary", "nothing_of", "opaque", "ops", "reduce", "scatter", "segment", "square", "unless_nan", "view", "written"]
+           "make_unary", "nothing_of", "opaque", "ops", "reduce", "scatter", "segment", "square", "unless_nan", "view",
+           "written"]
 
 _AUTO = ReduceMode.Auto.value
 
