@@ -257,6 +257,61 @@ def test_a_matrix_of_one_element(size: int) -> None:
     assert dr.grad(weight)[0] == sum(3 * 4 * each + 1 + 2 * 2 + 3 * 4 for each in range(1, size + 1))
 
 
+@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize("count", [1, 3, 4, 6])
+def test_calls_of_few_and_of_many_networks(count: int, within: bool) -> None:
+    """Each has weights of its own, but for the last, which has those of the first; some elements call none. The
+    derivative of a call of few is branches, which add up in rooms of their own."""
+    rng, width = np.random.default_rng(count), 70
+    x, index, active = rng.uniform(-1, 1, (2, width)), rng.integers(0, count + 1, width), rng.integers(0, 4, width) > 0
+    scales = [Float64(0.5 + k) for k in range(count)]
+    buffers = [Float64(rng.uniform(-1, 1, 8)) for _ in range(max(1, count - 1))]
+    table = Float64(rng.uniform(-1, 1, 5))
+
+    def function(number: int) -> Any:
+        def apply(x: Any, y: Any, active: Any = True) -> Any:
+            buffer = buffers[number % len(buffers)]
+            a, b = nn.matvec(nn.MatrixView._make(buffer, (2, 2), 2, 0), nn.CoopVec(x, y),
+                             nn.MatrixView._make(buffer, (2, 1), 1, 4))
+            return dr.tanh(a) * scales[number], b + dr.gather(Float64, table, UInt(dr.abs(x) * 5) % 5) * y
+        return apply
+
+    functions = [function(number) for number in range(count)]
+
+    def call(x: Any, y: Any) -> Any:
+        return dr.switch(UInt(index), functions, x, y, dr.llvm.ad.Bool(active))
+
+    def selected(x: Any, y: Any) -> Any:
+        a = b = dr.zeros(Float64, width)
+        for number, apply in enumerate(functions):
+            here = dr.llvm.ad.Bool(active & (index == number))
+            a, b = (dr.select(here, new, old) for new, old in zip(apply(x, y), (a, b), strict=True))
+        return a, b
+
+    found = []
+    for run in (selected, call):
+        given = [*buffers, table, *scales, *map(Float64, x)]
+        for each in given:
+            dr.disable_grad(each)
+            dr.enable_grad(each)
+        a, b = given[-2:]
+        if within:
+            _, a, b = dr.while_loop((UInt(0), a, b), lambda k, a, b: k < 2,
+                                    lambda k, a, b, run=run: (k + 1, *run(a, b)),
+                                    max_iterations=2, mode="evaluated" if run is selected else "symbolic")
+        else:
+            a, b = run(a, b)
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+            dr.kernel_history_clear()
+            dr.backward(dr.sum(a * b + dr.sin(b)))
+            found.append([dr.grad(each).numpy() for each in given])
+            texts = [kernel["ir"].getvalue() for kernel in dr.kernel_history() if kernel["type"] == dr.KernelType.JIT]
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-11, atol=1e-13)
+    assert abs(found[0][0]).max() > 0.01
+    assert any("outer_once" in text for text in texts) == (count == 6)
+
+
 @pytest.mark.parametrize(("leaf", "tolerance"), [(Float, 5e-7), (Float16, 1e-3)])
 def test_sums_of_many_elements_are_exact(leaf: Any, tolerance: float) -> None:
     """Terms of one sign, whose sum in single precision would lose digits; and in half precision, all of it."""

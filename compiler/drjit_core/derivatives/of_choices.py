@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from weakref import ref
 
+from ..codegen.target import limits
 from ..control.choice import Joined, Targets, Versions, chosen
 from ..control.construct import Functions
 from ..errors import NoDerivative
@@ -20,9 +21,9 @@ from ..ir.build import literal
 from ..ir.dual import dual, primal, tracked, vertex_of
 from ..ir.node import Node
 from ..ir.region import Choice, Region
-from ..ir.trace import opaque
+from ..ir.trace import opaque, ops
 from ..ir.vertex import Vertex
-from ..types import IS_FLOAT
+from ..types import IS_FLOAT, UINT32
 from .flow import Flow
 from .outside import hand_out
 from .tape import Copy, Function, Recorded, Tape, spread, taped
@@ -240,10 +241,30 @@ class _Choice(Recorded):
             choice.changed = list(range(len(self.given), len(choice.given)))
             return choice.result(functions)
         given = [*[primal(node) for node in self.given], *memory]
+        if memory and len(self.deciding) == 2 and self.number <= limits(memory[0].where).tracing.targets:
+            return self.one_by_one(functions, 0, given)
         results, versions = self.traced(given, functions)
         if extends:
             self.extend(results, given)
         return results, versions
+
+    def one_by_one(self, functions: _Derivative, number: int, given: list[Node]) -> tuple[list[Node], Versions]:
+        """The derivative of a call, from a function on, as branches within each other: what these add to memory may
+        wait for the end of the kernel, or go to tables of the threads."""
+        index, mask = self.deciding
+        results: list[Node] = []
+
+        def target(formals: list[Node]) -> list[Node]:
+            results[:] = functions.target(number, formals)
+            return list(results)
+
+        def others(formals: list[Node]) -> list[Node]:
+            if number + 1 < self.number:
+                return self.one_by_one(functions, number + 1, formals)[0]
+            return [literal(node.type, 0) for node in results]
+
+        here = ops.and_(mask, ops.eq(index, literal(UINT32, number)))
+        return chosen(Targets((target, others), None, functions.name_of), 2, here, None, given, self.label, self.count)
 
     def extend(self, results: Sequence[Node], given: Sequence[Node]) -> None:
         """Let a derivative compute the last of its results only if a kernel would compute the original ones as well."""
