@@ -264,7 +264,8 @@ class _Choice(Recorded):
             return [literal(node.type, 0) for node in results]
 
         here = ops.and_(mask, ops.eq(index, literal(UINT32, number)))
-        return chosen(Targets((target, others), None, functions.name_of), 2, here, None, given, self.label, self.count)
+        branches = Targets((target, others), None, lambda position: functions.name_of(position) or "")
+        return chosen(branches, 2, here, None, given, self.label, self.count)
 
     def extend(self, results: Sequence[Node], given: Sequence[Node]) -> None:
         """Let a derivative compute the last of its results only if a kernel would compute the original ones as well."""
