@@ -112,6 +112,7 @@ from .ir.trace import (
     TERNARY,
     UNARY,
     access,
+    accumulate,
     binary,
     bitcast,
     cast,

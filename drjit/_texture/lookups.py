@@ -23,16 +23,15 @@ from drjit_core import (
     JitFlag,
     Node,
     ReduceMode,
-    ReduceOp,
     Vertex,
     WrapMode,
+    accumulate,
     cast,
     composed_row,
     literal,
     primal,
     product,
     read_memory,
-    scatter,
     state,
     traced_each,
     tracked,
@@ -56,7 +55,7 @@ _CORNERS: dict[int, int] = {}
 _WEIGHT, _TEXEL, _EXISTS = range(3)
 #: The derivatives of the order zero alone.
 _VALUES: Sequence[Sequence[int]] = ((),)
-_ADD, _AUTO, _EXPAND = ReduceOp.Add.value, ReduceMode.Auto.value, ReduceMode.Expand.value
+_AUTO, _EXPAND = ReduceMode.Auto.value, ReduceMode.Expand.value
 #: What expansions are traced under: where a program has cleared one, lookups have none.
 _FLAGS = int(JitFlag.PacketOps) | int(JitFlag.FastMath)
 #: Elements of textures whose gradients may be added up in tables, of which each thread has one: 64 MiB of single
@@ -387,7 +386,7 @@ def _with_parts(parts: Sequence[tuple[Node, Node, Node]], type_: int, mode: int,
     for part, index, mask in parts:
         if part.type != type_ or type_ != memory.type:
             part = cast(cast(part, type_), memory.type)
-        memory = scatter(memory, part, index, mask, _ADD, mode)
+        memory = accumulate(memory, part, index, mask, mode)
     return memory
 
 

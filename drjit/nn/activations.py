@@ -46,6 +46,8 @@ class LeakyReLU(Module):
     _constant = True
 
     def __init__(self, negative_slope: Any = 0.01) -> None:
+        if not isinstance(negative_slope, ArrayBase):
+            _real("LeakyReLU", "negative_slope", negative_slope)
         self.negative_slope = negative_slope
 
     def __call__(self, arg: Any, /) -> Any:
@@ -224,7 +226,7 @@ class ELU(_Activation):
     _options = "alpha",
 
     def __init__(self, alpha: float = 1.0) -> None:
-        self.alpha = float(alpha)
+        self.alpha = _real("ELU", "alpha", alpha)
 
     def _of(self, x: Any) -> Any:
         power = exp(select(x > 0, 0, x))
@@ -247,7 +249,7 @@ class Sin(_Activation):
     _options = "frequency",
 
     def __init__(self, frequency: float = 30.0) -> None:
-        self.frequency = float(frequency)
+        self.frequency = _real("Sin", "frequency", frequency)
 
     def _of(self, x: Any) -> Any:
         return sin(x * self.frequency)
@@ -268,8 +270,15 @@ class Identity(Module):
         return arg
 
 
+def _real(name: str, argument: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"drjit.nn.{name}(): {argument!r} must be a number, found {describe(value)}.") from None
+
+
 def _positive(name: str, argument: str, value: float) -> float:
-    found = float(value)
+    found = _real(name, argument, value)
     if not 0 < found < math.inf:
         raise ValueError(f"drjit.nn.{name}(): {argument!r} must be a positive number, found {value!r}.")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -146,6 +147,18 @@ def _outer_sums(left: list[Node], right: list[Node], width: int, leaf: type[Any]
     return result
 
 
+def _with_products(view: MatrixView, left: list[Node], right: list[Node], memory: Node) -> Node:
+    """A new version of memory, to which a region adds the products of components of two vectors, where a view of a
+    matrix says."""
+    _, _, down, across = view._steps
+    version: Node = core.add_outer_sums(primal(memory), [primal(node) for node in left],
+                                        [primal(node) for node in right], TRUE, view._offset, down, across)
+    if all(tracked(node) is None for node in (memory, *left, *right)):
+        return version
+    (version,) = Addition(view, left, right, memory).attached([version])
+    return version
+
+
 def _view_in(view: MatrixView, buffer: Node) -> MatrixView:
     """The view of another buffer."""
     return view._with(_buffer=wrap(retype(type(view._buffer), buffer.type), [buffer]))
@@ -236,9 +249,7 @@ class Product(Structure):
         for view, vertex, taken, others in zip(self.views, vertices, takes, (values, [one]), strict=False):
             if taken:
                 assert vertex is not None
-                _, _, down, right = view._steps
-                flow.write(vertex, lambda memory: core.add_outer_sums(
-                    memory, gradients, others, TRUE, view._offset, down, right))  # noqa: B023
+                flow.write(vertex, functools.partial(_with_products, view, gradients, others))
 
     def uses(self, place: int) -> tuple[bool, bool]:
         """Matrix and bias are read by index."""
@@ -303,6 +314,54 @@ class Outer(Structure):
             parts.append(_outer_sums(left, _filled(by_right, right), self.width, self.leaf))
         if parts:
             self.sent[0] = parts[0] if len(parts) == 1 else ops.add(*parts)
+
+
+class Addition(Structure):
+    """Products of components of two vectors that are added to memory in a region.
+
+    The gradient of the memory is the same before and after, and what it says about both vectors are products of it, as
+    a matrix, with the other one.
+    """
+
+    name, label = "Addition", "sum of outer products"
+
+    def __init__(self, view: MatrixView, left: list[Node], right: list[Node], memory: Node) -> None:
+        super().__init__([memory, *left, *right])
+        self.operands[0] = literal(memory.type, 0)  # which nobody reads
+        self.view, self.rows = view, len(left)
+
+    def nodes(self) -> list[Node]:
+        """The values that the derivative needs: memory is not read."""
+        return super().nodes()[1:]
+
+    def _parts(self, flow: Flow) -> tuple[list[Node], list[Node]]:
+        """Both vectors."""
+        _, *operands = self.kept(flow)
+        return operands[:self.rows], operands[self.rows:]
+
+    def reverse(self, flow: Flow) -> None:
+        """Let the gradient flow to both vectors, and to memory."""
+        left, right = self._parts(flow)
+        gradient, (_, width) = self.received[0], self.outputs[0]
+        flow.give(self.vertices[0], gradient, width, True)
+        matrix, (_, *vertices) = _view_in(self.view, broadcast(gradient, width)), self.vertices
+        for factors, others, view in ((vertices[:self.rows], right, matrix), (vertices[self.rows:], left, matrix.T)):
+            if any(vertex is not None and flow.takes(vertex) for vertex in factors):
+                for vertex, part in zip(factors, _products(view, others), strict=True):
+                    if vertex is not None:
+                        flow.bring(vertex, part, part.size)
+
+    def forward(self, flow: Flow) -> None:
+        """Let changes of both vectors flow to memory."""
+        left, right = self._parts(flow)
+        memory, *changes = self.changes(flow)
+        by_left, by_right = changes[:self.rows], changes[self.rows:]
+        assert memory is not None
+        if any(change is not None for change in by_left):
+            memory = _with_products(self.view, _filled(by_left, left), right, memory)
+        if any(change is not None for change in by_right):
+            memory = _with_products(self.view, left, _filled(by_right, right), memory)
+        self.sent[0] = memory
 
 
 def _matmul(self: MatrixView, arg: Any, /) -> Any:

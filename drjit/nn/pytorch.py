@@ -32,7 +32,8 @@ class _Row(NamedTuple):
 
 def _norm(cls: Any) -> _Row:
     def ours(m: Any) -> Module | None:
-        eps = np.finfo(np.float32).eps if m.eps is None else m.eps
+        double = m.elementwise_affine and m.weight.element_size() == 8  # half precision is computed in single
+        eps = np.finfo(np.float64 if double else np.float32).eps if m.eps is None else m.eps
         return cls(m.normalized_shape[0], float(eps), m.elementwise_affine) if len(m.normalized_shape) == 1 else None
 
     return _Row(cls, ours, lambda m: {"normalized_shape": m.config[0], "eps": m.config[1],

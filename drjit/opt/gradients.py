@@ -156,6 +156,14 @@ class Accumulator(Stateful):
         scaler.step(self.opt)
         return True
 
+    def __drjit_children__(self) -> dict[str, Any]:
+        return {"opt": self.opt, "count": self.count}
+
+    def __drjit_rebuild__(self, children: dict[str, Any]) -> Accumulator:
+        result = Accumulator(children["opt"], self.every)
+        result.count = children["count"]
+        return result
+
     def _state_places(self) -> dict[str, Place]:
         def place(array: Any) -> Place:
             def put(value: Any) -> None:

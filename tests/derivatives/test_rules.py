@@ -105,6 +105,7 @@ MEMORY = {
 
 MEMORY |= {
     "gradients in a function": lambda a: dr.value_and_grad(lambda x: dr.sum(x * x * dr.sin(x)))(a)[1] * a,
+    "gradients of reads by index": lambda a: dr.value_and_grad(lambda x: dr.sum(dr.sin(dr.gather(F, x, INDEX))))(a)[1],
     "replaced by those of one element": lambda a: dr.replace_grad(dr.sum(a) + dr.zeros(F, 7), dr.sum(a)) * a,
 }
 

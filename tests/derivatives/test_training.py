@@ -252,6 +252,27 @@ def test_accumulation_goes_on_after_loading() -> None:
             bad()
 
 
+@pytest.mark.parametrize("within", [False, True])
+def test_frozen_steps_of_micro_batches(within: bool) -> None:
+    """A step is made by every third call of a frozen function as well; of another accumulator, by every second."""
+    def step(state: Any, opt: Any, x: Any) -> Any:
+        loss = dr.sum(opt["w"] * x)
+        dr.backward(loss)
+        made = (state["batches"] if within else state).step()
+        return loss, made
+
+    frozen = dr.freeze(step)
+    for every in (3, 2):
+        results = []
+        for function in (step, frozen):
+            opt = Adam(0.5, {"w": Float(0, 1)})
+            batches = Accumulator(opt, every)
+            found = [function({"batches": batches} if within else batches, opt, Float(k, 1)) for k in range(8)]
+            results.append(([made for _, made in found], [loss.numpy().tolist() for loss, _ in found],
+                            opt["w"].numpy().tolist(), dr.grad(opt["w"]).numpy().tolist(), batches.count))
+        assert results[0] == results[1] and results[0][0] == [(k + 1) % every == 0 for k in range(8)]
+
+
 @pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize("schedule", [False, True])
 def test_weights_decay_by_predicate(schedule: bool, frozen: bool) -> None:

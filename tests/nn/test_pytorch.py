@@ -47,6 +47,15 @@ def test_a_network_of_pytorch_returns_the_same(dtype: Any, tolerance: float) -> 
     assert not back.training
 
 
+@pytest.mark.parametrize("dtype", [TensorXf, TensorXf64])
+def test_the_usual_epsilon_is_that_of_the_precision(dtype: Any) -> None:
+    """Where inputs are so small that it matters."""
+    module = torch.nn.Sequential(torch.nn.RMSNorm(3)).to(getattr(torch, NAMES[dtype]))
+    x = np.array([[1e-4, 2e-4, -3e-4], [1e-3, -1e-3, 2e-3]]).astype(NAMES[dtype])
+    expected = module(torch.tensor(x)).detach().numpy().T
+    assert np.allclose(nn.from_torch(module, dtype)(dtype(x.T.copy())).numpy(), expected, rtol=1e-6, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [TensorXf, TensorXf16, TensorXf64, ad.TensorXbf16])
 def test_there_and_back(dtype: Any) -> None:
     net = nn.Sequential(nn.Embedding(4, 3), nn.Linear(-1, 2), nn.LeakyReLU(Float(0.5))).alloc(dtype)

@@ -257,6 +257,61 @@ def test_a_matrix_of_one_element(size: int) -> None:
     assert dr.grad(weight)[0] == sum(3 * 4 * each + 1 + 2 * 2 + 3 * 4 for each in range(1, size + 1))
 
 
+@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize("count", [1, 3, 4, 6])
+def test_calls_of_few_and_of_many_networks(count: int, within: bool) -> None:
+    """Each has weights of its own, but for the last, which has those of the first; some elements call none. The
+    derivative of a call of few is branches, which add up in rooms of their own."""
+    rng, width = np.random.default_rng(count), 70
+    x, index, active = rng.uniform(-1, 1, (2, width)), rng.integers(0, count + 1, width), rng.integers(0, 4, width) > 0
+    scales = [Float64(0.5 + k) for k in range(count)]
+    buffers = [Float64(rng.uniform(-1, 1, 8)) for _ in range(max(1, count - 1))]
+    table = Float64(rng.uniform(-1, 1, 5))
+
+    def function(number: int) -> Any:
+        def apply(x: Any, y: Any, active: Any = True) -> Any:
+            buffer = buffers[number % len(buffers)]
+            a, b = nn.matvec(nn.MatrixView._make(buffer, (2, 2), 2, 0), nn.CoopVec(x, y),
+                             nn.MatrixView._make(buffer, (2, 1), 1, 4))
+            return dr.tanh(a) * scales[number], b + dr.gather(Float64, table, UInt(dr.abs(x) * 5) % 5) * y
+        return apply
+
+    functions = [function(number) for number in range(count)]
+
+    def call(x: Any, y: Any) -> Any:
+        return dr.switch(UInt(index), functions, x, y, dr.llvm.ad.Bool(active))
+
+    def selected(x: Any, y: Any) -> Any:
+        a = b = dr.zeros(Float64, width)
+        for number, apply in enumerate(functions):
+            here = dr.llvm.ad.Bool(active & (index == number))
+            a, b = (dr.select(here, new, old) for new, old in zip(apply(x, y), (a, b), strict=True))
+        return a, b
+
+    found = []
+    for run in (selected, call):
+        given = [*buffers, table, *scales, *map(Float64, x)]
+        for each in given:
+            dr.disable_grad(each)
+            dr.enable_grad(each)
+        a, b = given[-2:]
+        if within:
+            _, a, b = dr.while_loop((UInt(0), a, b), lambda k, a, b: k < 2,
+                                    lambda k, a, b, run=run: (k + 1, *run(a, b)),
+                                    max_iterations=2, mode="evaluated" if run is selected else "symbolic")
+        else:
+            a, b = run(a, b)
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+            dr.kernel_history_clear()
+            dr.backward(dr.sum(a * b + dr.sin(b)))
+            found.append([dr.grad(each).numpy() for each in given])
+            texts = [kernel["ir"].getvalue() for kernel in dr.kernel_history() if kernel["type"] == dr.KernelType.JIT]
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-11, atol=1e-13)
+    assert abs(found[0][0]).max() > 0.01
+    assert any("outer_once" in text for text in texts) == (count == 6)
+
+
 @pytest.mark.parametrize(("leaf", "tolerance"), [(Float, 5e-7), (Float16, 1e-3)])
 def test_sums_of_many_elements_are_exact(leaf: Any, tolerance: float) -> None:
     """Terms of one sign, whose sum in single precision would lose digits; and in half precision, all of it."""
@@ -340,6 +395,118 @@ def test_forward_mode(way: str) -> None:
     dr.set_grad(weights, Float64(direction))
     found = dr.forward_to(dr.sum(x * y + y))[0]
     np.testing.assert_allclose(found, (direction * expected).sum(), rtol=1e-11)
+
+
+def of_second_order(case: Case, function: Any, direction: Any, order: str) -> Any:
+    """The derivative of the gradient by all parameters along a direction."""
+    weights = Float64(dr.detach(case.net["weights"]))
+    dr.enable_grad(weights)
+
+    def loss(weights: Any) -> Any:
+        case.net["weights"] = weights
+        x, y = function(case, *case.x)
+        return dr.sum(x * y + dr.sin(y))
+
+    if order == "forward over reverse, as a function":
+        return dr.hvp(loss, weights, direction)[1].numpy()
+    _, gradient = dr.value_and_grad(loss)(weights)
+    if order == "evaluated between":
+        dr.eval(gradient)
+    if order == "forward over reverse":
+        dr.set_grad(weights, direction)
+        return dr.forward_to(gradient).numpy()
+    dr.backward(dr.dot(gradient, direction))
+    return dr.grad(weights).numpy()
+
+
+@pytest.mark.parametrize("how", ["products", "reads"])
+@pytest.mark.parametrize("order", ["reverse over reverse", "evaluated between", "forward over reverse",
+                                   "forward over reverse, as a function"])
+@pytest.mark.parametrize("way", [way for way in WAYS if "evaluated" not in way])
+def test_derivatives_of_second_order(way: str, order: str, how: str) -> None:
+    """By parameters, which products with cooperative vectors and reads by index find in memory: as without regions."""
+    case, (function, plain) = Case("f64", 6, 3), WAYS[way]
+    direction = Float64(np.random.default_rng(1).uniform(-1, 1, len(case.net["weights"])))
+    if how == "reads":
+        def step(x: Any, y: Any) -> Any:
+            a, b = x, y
+            for k in range(3):
+                v, w = (dr.gather(Float64, case.net["weights"], 7 * k + UInt(dr.abs(a) * 4) % 5 + place)
+                        for place in (0, 1))
+                a, b = dr.tanh(v * a + w * b), v * b - a * a
+            return x + 0.25 * a, y - 0.5 * b
+
+        case.step = step  # type: ignore[method-assign]
+    expected = of_second_order(case, plain, direction, "reverse over reverse")
+    found = of_second_order(case, function, direction, order)
+    assert abs(expected).max() > 1e-3
+    np.testing.assert_allclose(found, expected, atol=1e-11 * abs(expected).max())
+
+
+@pytest.mark.parametrize("way", ["loop", "branches", "calls", "sums", "branch in a loop"])
+def test_derivatives_of_second_order_are_differences(way: str) -> None:
+    case, (function, _) = Case("f64", 5, 3), WAYS[way]
+    weights = case.net["weights"].numpy()
+    direction = np.random.default_rng(1).uniform(-1, 1, len(weights))
+
+    def gradient(weights: Any) -> Any:
+        def loss(weights: Any) -> Any:
+            case.net["weights"] = weights
+            x, y = function(case, *case.x)
+            return dr.sum(x * y + dr.sin(y))
+        return dr.value_and_grad(loss)(Float64(weights))[1].numpy()
+
+    case.net["weights"] = Float64(weights)
+    found = of_second_order(case, function, Float64(direction), "reverse over reverse")
+    expected = (gradient(weights + 1e-5 * direction) - gradient(weights - 1e-5 * direction)) / 2e-5
+    np.testing.assert_allclose(found, expected, atol=1e-8 * abs(expected).max())
+
+
+@pytest.mark.parametrize("way", ["loop", "branches", "calls", "sums"])
+def test_derivatives_of_third_order(way: str) -> None:
+    case, (function, plain) = Case("f64", 4, 3), WAYS[way]
+    start = Float64(case.net["weights"])
+    first, second = (Float64(np.random.default_rng(k).uniform(-1, 1, len(start))) for k in range(2))
+
+    def found(function: Any) -> Any:
+        def loss(weights: Any) -> Any:
+            case.net["weights"] = weights
+            x, y = function(case, *case.x)
+            return dr.sum(x * y + dr.sin(y))
+
+        weights = Float64(start)
+        dr.enable_grad(weights)
+        _, gradient = dr.value_and_grad(lambda w: dr.dot(dr.value_and_grad(loss)(w)[1], first))(weights)
+        dr.backward(dr.dot(gradient, second))
+        return dr.grad(weights).numpy()
+
+    expected = found(plain)
+    np.testing.assert_allclose(found(function), expected, atol=1e-10 * abs(expected).max())
+
+
+@pytest.mark.parametrize("way", ["loop", "branch", "call"])
+def test_a_gradient_that_is_read_by_index_once_more(way: str) -> None:
+    """What a derivative adds up is memory like others outside; within, a write that is read has no derivative still."""
+    weights, x = Float64(0.5, -0.25, 2), Float64(0.5, 2)
+    dr.enable_grad(weights)
+
+    def value(weights: Any, x: Any) -> Any:
+        return dr.sin(dr.gather(Float64, weights, UInt(x)) * x)
+
+    def run(weights: Any) -> Any:
+        if way == "loop":
+            return dr.while_loop((UInt(0), Float64(0)), lambda k, y: k < 2, lambda k, y: (
+                k + 1, y + value(weights, x)), mode="symbolic")[1]
+        if way == "branch":
+            return dr.if_stmt((Float64(x),), x > 1, lambda x: value(weights, x), lambda x: value(weights, x) * 2,
+                              mode="symbolic")
+        return dr.switch(UInt(x > 1), [lambda x: value(weights, x) * 2, lambda x: value(weights, x)], Float64(x),
+                         mode="symbolic")
+
+    _, gradient = dr.value_and_grad(lambda w: dr.sum(run(w)))(weights)
+    dr.backward(dr.sum(dr.gather(Float64, gradient, UInt(2, 0, 2))))
+    many = 2 if way == "loop" else 1
+    np.testing.assert_allclose(dr.grad(weights).numpy(), [-0.5 * np.sin(0.25), 0, -8 * many * np.sin(4)], rtol=1e-12)
 
 
 @pytest.mark.parametrize("way", list(WAYS))

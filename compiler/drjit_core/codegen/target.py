@@ -98,6 +98,7 @@ class Tracing(NamedTuple):
     reductions: Reductions
     copies: Copies
     products: bool  # products of matrices in memory and vectors are nodes, which kernels put together
+    targets: int  # derivatives of calls of at most so many functions that write are branches
     apart: int  # tables of more bytes are read by a kernel for each of their levels
     apart_width: int  # for at least so many elements
 

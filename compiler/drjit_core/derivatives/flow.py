@@ -19,7 +19,7 @@ from ..context import state
 from ..ir.build import literal, resize
 from ..ir.dual import Scope, dual
 from ..ir.node import Node
-from ..ir.trace import binary, cast, gather, opaque, reduce, scatter, ternary
+from ..ir.trace import accumulate, binary, cast, gather, opaque, reduce, ternary
 from ..ir.vertex import HUB, Vertex
 from ..ops.table import KIND, LITERAL
 from ..types import BOOL, COMPUTES_IN, UINT32, ReduceMode, ReduceOp
@@ -267,7 +267,7 @@ class Flow:
 
     def scatter(self, vertex: Vertex, gradient: Node, index: Node, mask: Node, mode: int = _AUTO) -> None:
         """Add to single elements of a gradient."""
-        self.write(vertex, lambda memory: scatter(memory, cast(gradient, memory.type), index, mask, _ADD, mode))
+        self.write(vertex, lambda memory: accumulate(memory, cast(gradient, memory.type), index, mask, mode))
 
     def write(self, vertex: Vertex, add: Callable[[Node], Node]) -> None:
         """Add to parts of a gradient: a function of memory does so; that of half precision is in single precision."""

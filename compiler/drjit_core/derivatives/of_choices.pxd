@@ -28,6 +28,7 @@ cdef class _Derivative(Functions):
     cdef list places
     cdef bint extends
     cdef object results_of
+    cdef public dict versions
     @cython.locals(tape=Tape, copy=Copy, wanted=list, results=list)
     cpdef list target(self, Py_ssize_t number, list formals)
     cpdef object name_of(self, Py_ssize_t position)
@@ -37,9 +38,10 @@ cdef class _Choice(Recorded):
     cdef public object label
     cdef public Py_ssize_t count
     cdef public Py_ssize_t number
+    cdef public Py_ssize_t first
     cdef public list types
     cpdef tuple traced(self, list given, Functions functions)
-    @cython.locals(tape=Tape, outputs=list, found=list, place=cython.Py_ssize_t, output=Node, passed=dict)
+    @cython.locals(tape=Tape, outputs=list, found=list, place=cython.Py_ssize_t, count=cython.Py_ssize_t, output=Node, passed=dict)
     cpdef tuple result(self, Functions functions)
     @cython.locals(tape=Tape)
     cpdef list completed(self, Tape tape, list refused)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from weakref import ref
 
+from ..codegen.target import limits
 from ..control.choice import Joined, Targets, Versions, chosen
 from ..control.construct import Functions
 from ..errors import NoDerivative
@@ -20,8 +21,9 @@ from ..ir.build import literal
 from ..ir.dual import dual, primal, tracked, vertex_of
 from ..ir.node import Node
 from ..ir.region import Choice, Region
+from ..ir.trace import opaque, ops
 from ..ir.vertex import Vertex
-from ..types import IS_FLOAT
+from ..types import IS_FLOAT, UINT32
 from .flow import Flow
 from .outside import hand_out
 from .tape import Copy, Function, Recorded, Tape, spread, taped
@@ -31,6 +33,8 @@ __all__ = ["choose"]
 
 #: What there is no derivative of: what depends on it, and what is to be raised, with which message.
 _Refused = tuple[Vertex, type[Exception], str]
+#: What a derivative computes with a copy of a tape and memory: results, and what memory is after that.
+_Results = Callable[[Copy, list[Node]], tuple[list[Node], list[Node]]]
 
 
 def choose(function: str, mask: Node, index: Node | None, given: Sequence[Node], targets: Sequence[Function],
@@ -69,19 +73,19 @@ class _Recording(Functions):
 class _Derivative(Functions):
     """Functions of a derivative, with further arguments that are memory: copies of tapes, through which derivatives
     flow to some ``places``. They return what ``results_of`` these it is told, and then, if that ``extends`` it, what
-    the original ones do."""
+    the original ones do; what memory is after that is in ``versions``, by their numbers."""
 
-    __slots__ = ("choice", "extends", "places", "results_of")
+    __slots__ = ("choice", "extends", "places", "results_of", "versions")
 
-    def __init__(self, choice: _Choice, places: Iterable[int], extends: bool,
-                 results_of: Callable[[Copy, list[Node]], list[Node]]) -> None:
+    def __init__(self, choice: _Choice, places: Iterable[int], extends: bool, results_of: _Results) -> None:
         self.choice, self.places, self.extends, self.results_of = choice, sorted(places), extends, results_of
+        self.versions: dict[int, list[Node]] = {}
 
     def target(self, number: int, formals: list[Node]) -> list[Node]:
         tape = self.choice.tapes[number]
         wanted = tape.values if self.extends else []
         copy = Copy(self.choice, tape, formals, self.places, wanted)
-        results = self.results_of(copy, formals[len(self.choice.given):])
+        results, self.versions[number] = self.results_of(copy, formals[len(self.choice.given):])
         return results + [copy.values[node] for node in wanted]
 
     def name_of(self, position: int) -> str | None:
@@ -91,7 +95,7 @@ class _Derivative(Functions):
 class _Choice(Recorded):
     """A branch or call: what its vertex knows about it."""
 
-    FIELDS = (*Recorded.FIELDS, "label", "count", "number", "types")
+    FIELDS = (*Recorded.FIELDS, "label", "count", "number", "first", "types")
 
     def __init__(self, name: str, given: Sequence[Node], index: Node | None, mask: Node, label: str | None,
                  count: int, number: int) -> None:
@@ -100,7 +104,8 @@ class _Choice(Recorded):
         self.count = count
         #: How many functions there are.
         self.number = number
-        #: The types of the results.
+        #: The types of the results; after the first ones there is what memory is afterwards that changes.
+        self.first = 0
         self.types: list[int] = []
 
     def traced(self, given: list[Node], functions: Functions) -> tuple[list[Node], Versions]:
@@ -113,30 +118,41 @@ class _Choice(Recorded):
     def result(self, functions: Functions) -> tuple[list[Node], Versions]:
         """The results, and what arguments are after writes."""
         outputs, versions = self.traced([primal(node) for node in self.given], _Recording(self, functions))
+        count = len(outputs)
+        outputs = outputs + [versions.get(position, primal(self.given[position])) for position in self.changed]
         places = {place for tape in self.tapes.values() for place, vertex in enumerate(tape.results)
                   if vertex is not None and IS_FLOAT[outputs[place].type]}
         passed = {place: node for place, output in enumerate(outputs)
                   if (node := self.passed(place, output)) is not None}
         self.places = sorted(places - passed.keys())
+        self.first = count
         found = [passed.get(place, node) for place, node in enumerate(outputs)]
         if not self.places:
-            return found, versions
+            return found[:count], versions
         for tape in self.tapes.values():
             tape.vertices = []
         self.types = [node.type for node in outputs]
-        return self.results(outputs, found, self.name), versions
+        found = self.results(outputs, found, self.name)
+        for position, node in zip(self.changed, found[count:], strict=True):
+            if position in versions:
+                versions[position] = node
+        return found[:count], versions
 
     def recorded(self, functions: Functions, number: int, formals: list[Node]) -> tuple[Tape, list[_Refused]]:
         """A function is called, and leaves a tape; also what there are no derivatives of."""
-        known = {position: vertex for position, node in enumerate(self.given) if (vertex := tracked(node)) is not None}
+        known: dict[int, Vertex | None] = {
+            position: vertex for position, node in enumerate(self.given)
+            if (vertex := tracked(node)) is not None or position in self.changed}
         inside = list(formals)
         for position, node in enumerate(self.given):  # what is not tracked may be returned as it is
             vertex = vertex_of(node)
             if vertex is not None and position not in known:
                 inside[position] = dual(formals[position], vertex)
         tape, refused = taped(lambda formals: functions.target(number, formals), inside, known)
-        hand_out([(known[position], leaf.gradient) for position, leaf in tape.leaves.items()
-                  if leaf.gradient is not None], go_on)
+        hand_out([(vertex, leaf.gradient) for position, leaf in tape.leaves.items()
+                  if leaf.gradient is not None and (vertex := known[position]) is not None], go_on)
+        if isinstance(functions, _Derivative) and self.changed:
+            tape.add(functions.versions[number])
         return tape, refused
 
     def completed(self, tape: Tape, refused: list[_Refused]) -> list[Node]:
@@ -148,7 +164,7 @@ class _Choice(Recorded):
         except NoDerivative as error:
             self.refuse(tape, [(vertex, NoDerivative, str(error)) for vertex in tape.at(range(len(tape.results)))])
             tape.keep(())
-        return tape.values
+        return tape.values[:len(tape.values) - len(self.changed)]
 
     def passed(self, place: int, output: Node) -> Node | None:
         """The argument that all functions return as it is at some place, if it is the result: with its derivatives."""
@@ -174,11 +190,14 @@ class _Choice(Recorded):
         read, direct = self.receiving(flow)
         memory = [flow.room(vertex) for vertex in read]
 
-        def gradient(copy: Copy, versions: list[Node]) -> list[Node]:
-            results, _ = self.flowing(flow, copy, gradients, (), read, direct, versions)
-            return [results[k] or literal(vertex.type, 0) for k, vertex in enumerate(direct)]
+        def gradient(copy: Copy, versions: list[Node]) -> tuple[list[Node], list[Node]]:
+            results, versions = self.flowing(flow, copy, gradients, (), read, direct, versions)
+            return [results[k] or literal(vertex.type, 0) for k, vertex in enumerate(direct)], versions
 
         results, versions = self.other(flow, gradient, gradients, memory)
+        for vertex, place in self.sums():
+            if vertex is not None and place in gradients:
+                flow.give(vertex, gradients[place], gradients[place].size, True)
         for k, vertex in enumerate(direct):
             flow.give(vertex, results[k], results[k].size, True)
         for position, vertex in enumerate(read, len(self.given)):
@@ -186,30 +205,67 @@ class _Choice(Recorded):
                 flow.give_scattered(vertex, versions[position])
 
     def flow_on(self, flow: Flow) -> None:
-        changes = [(vertex, flow.change(vertex)) for vertex in self.at(range(len(self.inputs)))]
+        changes = [(vertex, flow.change(vertex)) for vertex in self.at(range(len(self.initial), len(self.inputs)))]
+        places = [place for place in self.places if place < self.first]
+        sums = [(position, place, flow.change(vertex)) for position, (vertex, place) in zip(
+            self.changed, self.sums(), strict=True) if place in self.places]
+        memory = [opaque(literal(self.types[place], 0, self.widths[place])) if before is None else before
+                  for _, place, before in sums]
 
-        def change(copy: Copy, _: list[Node]) -> list[Node]:
-            moved = self.moving(copy, changes, flow.again)
-            return [moved.get(place) or literal(self.types[place], 0) for place in self.places]
+        def change(copy: Copy, versions: list[Node]) -> tuple[list[Node], list[Node]]:
+            own = [(copy.leaves[position], version) for (position, _, _), version in zip(sums, versions, strict=True)]
+            moved = self.moving(copy, [*own, *changes], flow.again)
+            return ([moved.get(place) or literal(self.types[place], 0) for place in places],
+                    [moved.get(place) or version for (_, place, _), version in zip(sums, versions, strict=True)])
 
-        results, _ = self.other(flow, change, self.places, [])
-        self.sent = {place: spread(result, self.widths[place])
-                     for place, result in zip(self.places, results, strict=False)}
+        results, versions = self.other(flow, change, self.places, memory)
+        self.sent = {place: spread(result, self.widths[place]) for place, result in zip(places, results, strict=False)}
+        for k, (_, place, _) in enumerate(sums):
+            self.sent[place] = versions.get(len(self.given) + k, memory[k])
 
-    def other(self, flow: Flow, results_of: Callable[[Copy, list[Node]], list[Node]], places: Iterable[int],
+    def sums(self) -> list[tuple[Vertex | None, int]]:
+        """Of arrays that gradients are added up in, which may be variables that derivatives flow to, and the places
+        among the results of what they are afterwards."""
+        known = dict(zip(self.initial, self.inputs, strict=False))
+        return [(known.get(position), place) for place, position in enumerate(self.changed, self.first)]
+
+    def other(self, flow: Flow, results_of: _Results, places: Iterable[int],
               memory: list[Node]) -> tuple[list[Node], Versions]:
         """Trace a derivative; its results may be followed by the original ones, in case that a kernel needs both."""
         extends = self.extends() and not memory
         functions = _Derivative(self, places, extends, results_of)
         if flow.again:
             *index, mask = self.deciding
-            return _Choice(self.name, [*self.given, *memory], index[0] if index else None, mask, self.label, self.count,
-                           self.number).result(functions)
+            choice = _Choice(self.name, [*self.given, *memory], index[0] if index else None, mask, self.label,
+                             self.count, self.number)
+            choice.changed = list(range(len(self.given), len(choice.given)))
+            return choice.result(functions)
         given = [*[primal(node) for node in self.given], *memory]
+        if memory and len(self.deciding) == 2 and self.number <= limits(memory[0].where).tracing.targets:
+            return self.one_by_one(functions, 0, given)
         results, versions = self.traced(given, functions)
         if extends:
             self.extend(results, given)
         return results, versions
+
+    def one_by_one(self, functions: _Derivative, number: int, given: list[Node]) -> tuple[list[Node], Versions]:
+        """The derivative of a call, from a function on, as branches within each other: what these add to memory may
+        wait for the end of the kernel, or go to tables of the threads."""
+        index, mask = self.deciding
+        results: list[Node] = []
+
+        def target(formals: list[Node]) -> list[Node]:
+            results[:] = functions.target(number, formals)
+            return list(results)
+
+        def others(formals: list[Node]) -> list[Node]:
+            if number + 1 < self.number:
+                return self.one_by_one(functions, number + 1, formals)[0]
+            return [literal(node.type, 0) for node in results]
+
+        here = ops.and_(mask, ops.eq(index, literal(UINT32, number)))
+        branches = Targets((target, others), None, lambda position: functions.name_of(position) or "")
+        return chosen(branches, 2, here, None, given, self.label, self.count)
 
     def extend(self, results: Sequence[Node], given: Sequence[Node]) -> None:
         """Let a derivative compute the last of its results only if a kernel would compute the original ones as well."""

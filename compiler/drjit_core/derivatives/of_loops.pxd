@@ -33,6 +33,7 @@ cdef class _Repetition(Recorded):
     cpdef Node test_again(self, list formals)
     @cython.locals(tape=Tape, copy=Copy, position=cython.Py_ssize_t, found=list)
     cpdef tuple iterated(self, Flow flow, list formals, object places=*)
+    cpdef bint is_memory(self, Py_ssize_t position) except -1
     @cython.locals(vertex=Vertex, leaf=Vertex, operand=Vertex, tape=Tape, leaves=set, inner=list, position=cython.Py_ssize_t)
     cpdef bint is_sum(self, Py_ssize_t position) except -1
     cpdef tuple visit(self, Flow flow, Copy copy, object gradients, list totals, list memory)

@@ -33,7 +33,7 @@ from ..ir.extension import take_over
 from ..ir.node import Node
 from ..ir.region import Control, Loop, operands
 from ..ir.symbolic import Tracing, call_site, innermost, undo_writes, writes_so_far
-from ..ir.trace import ops, reduce
+from ..ir.trace import opaque, ops, reduce
 from ..ir.vertex import Vertex
 from ..ops.table import LITERAL, LOOP, RESULT
 from ..types import BOOL, IS_FLOAT, UINT32, ReduceOp
@@ -45,7 +45,7 @@ from .traversal import go_on
 __all__ = ["Longest", "repeat"]
 
 #: Operations that may add to a variable.
-_SUMS = ("add", "sub", "fma")
+_SUMS = ("add", "sub", "fma", "accumulate")
 
 Condition = Callable[[list[Node]], Node]
 #: Evaluates numbers of iterations, and values besides, and returns the largest of the numbers.
@@ -268,7 +268,7 @@ class _Repetition(Recorded):
         first = len(self.initial)
         initial = {position: flow.change(vertex) for position, vertex in zip(self.initial, self.inputs, strict=False)}
         shared = [(vertex, flow.change(vertex)) for vertex in self.at(range(first, len(self.inputs)))]
-        changes = [initial.get(position) or literal(self.given[position].type, 0) for position in order]
+        changes = [initial.get(position) or self.zero(position) for position in order]
 
         def change(copy: Copy, formals: list[Node]) -> list[Node]:
             own = [(copy.leaves[place], formal) for place, formal in zip(order, formals, strict=True)]
@@ -303,6 +303,16 @@ class _Repetition(Recorded):
         for k, vertex in enumerate(read):
             flow.give_scattered(vertex, memory[k])
 
+    def is_memory(self, position: int) -> bool:
+        """Whether a variable that changes is an array that gradients are added up in: no other writes have derivatives.
+        """
+        return bool(self.tape.formals[position].payload)
+
+    def zero(self, position: int) -> Node:
+        """What a change of a variable begins with."""
+        node = self.given[position]
+        return opaque(literal(node.type, 0, node.size)) if self.is_memory(position) else literal(node.type, 0)
+
     def is_sum(self, position: int) -> bool:
         """Whether a variable is one to which only is added what depends on none of those that are differentiated."""
         vertex, leaf = self.tape.results[position], self.tape.leaves[position]
@@ -313,8 +323,8 @@ class _Repetition(Recorded):
             inner = [operand for operand in (vertex.a, vertex.b, vertex.c) if operand is not None and
                      [each for each in self.tape.reached([operand]) if each.id in leaves]]
             name = vertex.rule.name
-            if len(inner) != 1 or not (
-                    name == "add" or name == "sub" and vertex.a is inner[0] or name == "fma" and vertex.c is inner[0]):
+            if len(inner) != 1 or not (name == "add" or name == "fma" and vertex.c is inner[0] or
+                                       name in ("sub", "accumulate") and vertex.a is inner[0]):
                 return False
             vertex = inner[0]
         return vertex is not None
@@ -381,8 +391,8 @@ class _Repetition(Recorded):
         if self.bound is not None and (sure is None or sure > self.bound):
             limit = literal(UINT32, self.bound)
             missing = ops.gt(number, limit)
-            gradients = {position: ops.select(missing, literal(node.type, math.nan), node)
-                         for position, node in gradients.items()}
+            gradients = {position: node if self.is_memory(position) else ops.select(
+                missing, literal(node.type, math.nan), node) for position, node in gradients.items()}
             number = ops.minimum(number, limit)
             if innermost() is None and state.recording is None:
                 assume_not(reduce(missing, ReduceOp.Or.value), self.too_many(), gradients.values())
@@ -421,7 +431,8 @@ class _Repetition(Recorded):
             return append(LOOP, BOOL, self.widths[self.changed[0]], payload=rest, where=where), self.attributes
         region = innermost()
         live = None if region is None else region.live
-        width = max([node.size for node in (live, *gradients.values()) if node is not None], default=1)
+        beside = [node for position, node in gradients.items() if not self.is_memory(position)]
+        width = max([node.size for node in (live, *beside) if node is not None], default=1)
         values, formals = self.tape.values, self.tape.formals
         is_wide = [position for position in self.needed() if self.given[position].size == width and
                    values[position] is not formals[position] and values[position].kind != LITERAL]

@@ -14,8 +14,8 @@ from ..codegen.target import limits
 from ..ir.build import counter, literal
 from ..ir.node import Node
 from ..ir.steps import step, transposed
-from ..ir.symbolic import symbolic_error
-from ..ir.trace import access, cast, gather, ops, reduce, scatter, segment, view
+from ..ir.symbolic import innermost, symbolic_error
+from ..ir.trace import access, accumulate, cast, gather, ops, reduce, scatter, segment, view
 from ..ir.vertex import Vertex
 from ..ops.table import DUAL
 from ..passes.positions import positions
@@ -119,6 +119,23 @@ def _scatter_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
         part = masked(mask, gradient) if gradient.size == 1 else gather(gradient, index, mask)
         if of_value is not None:
             part = _times(part, of_value)
+        flow.give(vertex.b, part, width, True)
+
+
+def _accumulate_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
+    index, mask, mode, width = vertex.info
+    memory, change, _ = gradients
+    memory = literal(vertex.type, 0, vertex.size) if memory is None else full(memory, vertex.size)
+    if change is None:
+        return memory
+    return accumulate(memory, full(change, width) if innermost() is None else change, index, mask, mode)
+
+
+def _accumulate_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
+    index, mask, mode, width = vertex.info
+    flow.give(vertex.a, gradient, vertex.size, True)
+    if vertex.b is not None:
+        part = masked(mask, gradient) if gradient.size == 1 else gather(gradient, index, mask, False, mode)
         flow.give(vertex.b, part, width, True)
 
 
@@ -624,6 +641,7 @@ _layouts = Structure(_layout_forward, _layout_reverse)
 STRUCTURE: dict[str, Structure] = {
     "identity": Structure(_identity_forward, _identity_reverse), "cast": Structure(_cast_forward, _cast_reverse),
     "gather": Structure(_gather_forward, _gather_reverse), "scatter": Structure(_scatter_forward, _scatter_reverse),
+    "accumulate": Structure(_accumulate_forward, _accumulate_reverse),
     "reduce": _reduction, "segment": _reduction,
     "access": _layouts, "view": _layouts, "transpose": _layouts,
     "scan": Structure(_scan_forward, _scan_reverse), "sort": Structure(_sort_forward, _sort_reverse),

@@ -38,7 +38,7 @@ __all__ = ["Copy", "Function", "Recorded", "Tape", "spread", "taped", "traced_wi
 Function = Callable[[list[Node]], list[Node]]
 
 #: Operations with structure that a region may be differentiated through.
-_ALLOWED = {"gather", "cast", "identity", "join", "output"}
+_ALLOWED = {"accumulate", "gather", "cast", "identity", "join", "output"}
 _NOTHING: dict[int, Any] = {}
 _number = operator.itemgetter(0)
 _id = operator.attrgetter("id")

@@ -45,9 +45,9 @@ class Consumed(RuntimeError):
 _NEG = KIND["neg"]
 _GATHER, _IDENTITY = RULES["gather"], RULES["identity"]
 #: Operations with structure some elements of whose results may depend on nothing.
-_PARTLY = frozenset(("gather", "scatter", "scan", "output"))
+_PARTLY = frozenset(("gather", "scatter", "accumulate", "scan", "output"))
 #: Those whose derivatives read what other elements have, which a kernel must have computed before.
-_ACROSS = frozenset(("gather", "matmul", "output", "reduce", "scan", "scatter", "segment", "sort"))
+_ACROSS = frozenset(("accumulate", "gather", "matmul", "output", "reduce", "scan", "scatter", "segment", "sort"))
 _NO_USES: dict[int, int] = {}
 #: The rule of a vertex whose edges a traversal has cut.
 CONSUMED = Rule("consumed", ())

@@ -31,8 +31,8 @@ __all__ = ["STRUCTURE", "Scope", "attached", "derived", "dual", "followed", "is_
 
 #: The rules of operations with structure, by their names.
 STRUCTURE: dict[str, Rule] = {name: Rule(name, ()) for name in (
-    "identity", "cast", "gather", "access", "view", "scatter", "reduce", "segment", "scan", "sort", "matmul",
-    "transpose", "join", "output")}
+    "identity", "cast", "gather", "access", "view", "scatter", "accumulate", "reduce", "segment", "scan", "sort",
+    "matmul", "transpose", "join", "output")}
 _DUAL = DUAL
 _RULES: tuple[Rule | None, ...] = tuple(row.derivative for row in OPS)
 

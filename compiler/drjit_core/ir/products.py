@@ -11,7 +11,6 @@ from ..ops.table import REDUCE
 from ..types import BOOL, COMPUTES_IN, UINT32, ReduceMode, ReduceOp
 from . import verify
 from .build import append, counter, literal
-from .dual import derived, primal, tracked
 from .extents import has_places
 from .node import BAKED, Node
 from .region import all_operands
@@ -69,15 +68,10 @@ def add_outer_sums(target: Node, left: Sequence[Node], right: Sequence[Node], ma
     """A new version of a target, to a part of which :func:`outer_sums` have been added: to the element of row ``i`` and
     column ``k`` at ``offset + i * down + k * across``, by the elements whose mask is set.
 
-    In a region, these are some of those that take part. The values are of the type of the target. Raises an
-    ``IndexError`` if that ends before.
+    In a region, these are some of those that take part. The values are of the type of the target, and nothing has a
+    derivative. Raises an ``IndexError`` if that ends before.
     """
     require_matrix("add_outer_sums", target, len(left), len(right), offset, down, across)
-    operands = [target, *left, *right]
-    if any(tracked(node) is not None for node in operands):  # in a derivative that may be differentiated again
-        plain = [primal(node) for node in operands]
-        version = add_outer_sums(plain[0], plain[1:1 + len(left)], plain[1 + len(left):], mask, offset, down, across)
-        return derived("scatter", version, [node for node in operands if tracked(node) is not None][:3])
     if len(right) == 1 or across != 1 and down == 1:  # the elements of a row are neighbours
         left, right, down, across = right, left, across, down
     region = current().region

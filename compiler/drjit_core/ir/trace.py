@@ -64,8 +64,9 @@ from .symbolic import (
     width_of_write,
 )
 
-__all__ = ["BINARY", "TERNARY", "UNARY", "access", "atomic", "bitcast", "cast", "gather", "make_binary", "make_unary",
-           "nothing_of", "opaque", "ops", "reduce", "scatter", "segment", "square", "unless_nan", "view", "written"]
+__all__ = ["BINARY", "TERNARY", "UNARY", "access", "accumulate", "atomic", "bitcast", "cast", "gather", "make_binary",
+           "make_unary", "nothing_of", "opaque", "ops", "reduce", "scatter", "segment", "square", "unless_nan", "view",
+           "written"]
 
 _AUTO = ReduceMode.Auto.value
 
@@ -515,6 +516,16 @@ def written(version: Node, target: Node, value: Node, index: Node, mask: Node, o
     if op in _FOLLOWS_TARGET:
         return derived("scatter", version, (target, value), (*info, None, None))
     return derived("scatter", version, (target, value), (*info, before, primal(value)), "r")
+
+
+def accumulate(memory: Node, value: Node, index: Node, mask: Node, mode: int) -> Node:
+    """A new version of memory that is only added to and not read, as that of gradients: its own gradient is the same
+    for all versions, so that there is a derivative in regions as well."""
+    before = primal(memory)
+    version = scatter(before, primal(value), index, mask, _ADDITION, mode)
+    if version is before or memory.kind != DUAL and value.kind != DUAL:
+        return memory if version is before else version
+    return derived("accumulate", version, (memory, value), (index, mask, mode, max(index.size, mask.size, value.size)))
 
 
 #: Updates of a target whose derivatives do not depend on what it was.

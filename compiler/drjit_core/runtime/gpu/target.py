@@ -55,6 +55,7 @@ _TARGET = Target(
                               short=4, narrow=32),
         copies=Copies(fewest=1 << 14, shortest=8),
         products=False,  # there is no text for them
+        targets=0,
         apart=_NEVER,
         apart_width=_NEVER,
     ),
