@@ -50,6 +50,13 @@ DERIVED: list[bool] = []
 LIMIT = 20
 
 
+class _Meta:
+    """``__meta__`` of an array type: a text of what it is, made when somebody asks."""
+
+    def __get__(self, instance: object, cls: type[ArrayBase]) -> str:
+        return str(cls._record)
+
+
 class ArrayBase:
     """Base class of all array types: what is said here holds for each of them. It cannot be instantiated itself.
 
@@ -105,7 +112,7 @@ class ArrayBase:
     _value: ClassVar[type]
     _special: ClassVar[str]
     _dynamic: ClassVar[bool]
-    __meta__: ClassVar[str]
+    __meta__: ClassVar[str] = _Meta()  # type: ignore[assignment]
 
     #: Of flat arrays and tensors, of nested ones, and of tensors.
     _n: Node
@@ -122,7 +129,8 @@ class ArrayBase:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if sum([issubclass(cls, kind) for kind in (FlatSlots, NestedSlots, TensorSlots)]) > 1:
+        kinds = (FlatSlots, NestedSlots, TensorSlots)
+        if len(cls.__bases__) > 1 and sum([issubclass(cls, kind) for kind in kinds]) > 1:
             raise TypeError(f"{cls.__name__}: multiple bases have instance lay-out conflict: a class of arrays is "
                             "one of flat arrays, of nested arrays or of tensors, found the bases "
                             f"{', '.join(base.__name__ for base in cls.__bases__)}.")

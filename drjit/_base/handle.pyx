@@ -445,6 +445,9 @@ cpdef object flat_component(Handle array, Py_ssize_t position):
     return result
 
 
+cdef dict _operators_of = {}  # by their bases, the first types, whose operators those of others are
+
+
 def adopt(cls):
     """Tell of an array type of the library's own, whose instances hold nothing but nodes, a shape and an owner.
 
@@ -459,7 +462,12 @@ def adopt(cls):
         return
     _size = type_.tp_basicsize
     base = next(each for each in cls.__mro__ if not (<Type*> each).tp_flags & Py_TPFLAGS_HEAPTYPE)
-    _take_operators(cls, base)
+    like = _operators_of.setdefault(cls.__bases__, cls)
+    if like is cls:
+        _take_operators(cls, base)
+    else:
+        memcpy(type_.tp_as_number, (<Type*> like).tp_as_number, sizeof(Numbers))
+        type_.tp_richcompare = (<Type*> like).tp_richcompare
     type_.tp_flags |= Py_TPFLAGS_HAVE_GC
     type_.tp_traverse, type_.tp_clear = _traverse, _clear
     type_.tp_alloc, type_.tp_free, type_.tp_dealloc = _alloc, _free, _dealloc

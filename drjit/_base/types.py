@@ -160,9 +160,18 @@ def require_backend(cls: type[ArrayBase], function: str) -> None:
                            "of another package, or those of drjit.auto, which stands for one that is available.")
 
 
-def _unavailable(self: ArrayBase, *args: Any, **kwargs: Any) -> None:
-    """``__init__`` of types whose backend is not available."""
+def _first_instance(self: ArrayBase, *args: Any, **kwargs: Any) -> None:
+    """``__init__`` of a type of CUDA's until it has an instance: whether there is a device is asked then.
+
+    Looking for one takes as long as making hundreds of types.
+    """
     require_backend(type(self), f"{self._name}.__init__")
+    cls: Any = _require(self._record)  # which the type may be derived from
+    with _lock:
+        if "__init__" in vars(cls):
+            del cls.__init__
+            adopt(cls)
+    cls.__init__(self, *args, **kwargs)
 
 
 def _no_instances(self: ArrayBase, *args: Any, **kwargs: Any) -> None:
@@ -205,43 +214,45 @@ class ArrayType(type):
 
 def _make(record: Record) -> type[ArrayBase]:
     """Make the class of a record that may exist, and those that it refers to."""
-    module, name, info = MODULES[record.backend, record.diff], record.name, TYPES[record.type]
+    backend, scalar, kind, shape, diff = record
+    module, name, info = MODULES[backend, diff], record.name, TYPES[scalar]
     python = _PYTHON[info.kind]
-    if record.backend is SCALAR and record.kind == "array" and not record.shape:
+    floating, tensor, array = info.kind == "f", kind == "tensor", kind == "array"
+    methods: dict[str, Any] = {}
+    if backend is JitBackend.CUDA:
+        methods["__init__"] = _first_instance
+    elif backend is SCALAR and array and not shape:
         # Stands for a Python type where operations need a class; there are no instances.
         module, name = "builtins", python.__name__
-    floating, tensor = info.kind == "f", record.kind == "tensor"
-    available = record.backend is not JitBackend.CUDA or has_backend(record.backend)
-    methods = {} if available else {"__init__": _unavailable}
-    if module == "builtins":
         methods["__init__"] = _no_instances
+    dynamic = backend is not SCALAR or tensor
     cls: Any = ArrayType(name, _bases(record), {
-        "__slots__": (), "__module__": module, "__qualname__": name, "__meta__": str(record),
-        "_record": record, "_type": record.type, "_where": record.backend.value, "_kind": info.kind,
+        "__slots__": (), "__module__": module, "__qualname__": name,
+        "_record": record, "_type": scalar, "_where": backend.value, "_kind": info.kind,
         "_name": name if module == "builtins" else f"{module}.{name}",
         # Python scalars that the operators may turn into a literal of this type without further ado.
         "_floating": floating,
         "_low": -_LARGEST if floating else info.minimum if info.kind != "b" else 1,
         "_high": _LARGEST if floating else info.maximum if info.kind != "b" else 0,
-        "_depth": len(record.shape) if not tensor else -1,
-        "_size": record.shape[0] if record.shape else -1,  # of the outermost static dimension
-        "_count": math.prod(record.shape) if -1 not in record.shape and not tensor else -1,  # of components
-        "_special": "" if record.kind == "array" else record.kind,
-        "_dynamic": record.backend is not SCALAR or tensor, **methods,
+        "_depth": len(shape) if not tensor else -1,
+        "_size": shape[0] if shape else -1,  # of the outermost static dimension
+        "_count": math.prod(shape) if -1 not in shape and not tensor else -1,  # of components
+        "_special": "" if array else kind,
+        "_dynamic": dynamic, **methods,
     })
     adopt(cls)
     _unfinished[record] = cls
-    plain = record._replace(kind="array")
-    cls._mask_type = cls if record.type == BOOL else _require((record if tensor else plain)._replace(type=BOOL))
-    cls._leaf = cls if record.kind == "array" and not record.shape else _require(plain._replace(shape=()))
-    if record.shape and (cls._dynamic or len(record.shape) > 1):
-        cls._value = _require(plain._replace(shape=record.shape[1:]))
+    cls._mask_type = cls if scalar == BOOL else \
+        _require(Record(backend, BOOL, kind if tensor else "array", shape, diff))
+    cls._leaf = cls if array and not shape else _require(Record(backend, scalar, "array", (), diff))
+    if shape and (dynamic or len(shape) > 1):
+        cls._value = _require(Record(backend, scalar, "array", shape[1:], diff))
     else:
         cls._value = python
     if tensor:
-        cls._plain = cls._leaf if record.backend is not SCALAR else _require(plain._replace(shape=(-1,)))
+        cls._plain = cls._leaf if backend is not SCALAR else _require(Record(backend, scalar, "array", (-1,), diff))
     else:
-        cls._plain = cls if record.kind == "array" else _require(plain)
+        cls._plain = cls if array else _require(Record(backend, scalar, "array", shape, diff))
     return cls  # type: ignore[no-any-return]
 
 

@@ -109,7 +109,18 @@ def array_from(function: str, obj: Any, dtype: DTypeLike | None = None, copy: bo
     return _of_host(function, obj, dtype, copy)
 
 
-dtypes.enter_conversion(lambda value, dtype: array_from(f"{_NAMESPACE}.{dtype}", value, dtype))
+def _converted_to(value: Any, dtype: DType) -> Array:
+    """``float64(value)``, where a text is read as a number."""
+    function = f"{_NAMESPACE}.{dtype}"
+    if isinstance(value, str):
+        try:
+            value = dtype.numpy.type(value)
+        except ValueError as error:
+            raise ValueError(f"{function}(): {error}") from None
+    return array_from(function, value, dtype)
+
+
+dtypes.enter_conversion(_converted_to)
 
 
 def _of_number(function: str, dtype: DType, number: Any) -> Array:
@@ -119,7 +130,8 @@ def _of_number(function: str, dtype: DType, number: Any) -> Array:
         return constant(dtype, bool(number))
     if dtype.kind in "iu":
         if not math.isfinite(number):
-            raise OverflowError(f"{function}(): the Python number {number} does not fit into {dtype}.")
+            raise (ValueError if math.isnan(number) else OverflowError)(
+                f"{function}(): the Python number {number} does not fit into {dtype}.")
         return literal(function, dtype, int(number))
     return constant(dtype, number)
 
@@ -193,7 +205,8 @@ def _of_sequence(function: str, entries: list[Any], dtype: Any) -> Array:
         limits = dtypes.iinfo_of(wanted)
         for extreme in (found.min().item(), found.max().item()):
             if not limits.min - 1 < extreme < limits.max + 1:  # which NaN is not, either
-                raise OverflowError(f"{function}(): the Python number {extreme} does not fit into {wanted}.")
+                raise (ValueError if extreme != extreme else OverflowError)(
+                    f"{function}(): the Python number {extreme} does not fit into {wanted}.")
     return _of_numpy(found.astype(wanted.numpy))
 
 
@@ -246,7 +259,7 @@ def holds_arrays(entries: Any) -> bool:
 
 def _of_host(function: str, obj: Any, dtype: Any, copy: bool | None) -> Array:
     if isinstance(obj, (str, bytes)):
-        raise TypeError(f"{function}(): 'obj' must be an array, a number or a sequence of them, found {describe(obj)}.")
+        raise TypeError(f"{function}(): expected an array, a number or a sequence of them, found {describe(obj)}.")
     speaks = not isinstance(obj, np.ndarray) and hasattr(obj, "__dlpack__")
     try:
         found = np.from_dlpack(obj) if speaks else np.asarray(obj, copy=copy if copy is False else None)
@@ -256,7 +269,7 @@ def _of_host(function: str, obj: Any, dtype: Any, copy: bool | None) -> Array:
         raise TypeError(f"{function}(): {describe(obj)} cannot become an array: {error}") from error
     own = dtypes.of_numpy(found.dtype)
     if own is None:
-        raise TypeError(f"{function}(): there is no data type for elements of {found.dtype} ({describe(obj)}).")
+        raise TypeError(f"{function}(): there is no data type for elements of {found.dtype}, found {describe(obj)}.")
     wanted = _not_complex(function, own, data_type(function, dtype, own))
     if copy is not False:
         return converted(_of_numpy(found), wanted)

@@ -18,7 +18,7 @@ import drjit as dr
 
 from . import _dtypes as dtypes
 from ._data import Storage, constant, copy_of, default_dtype, expanded, has_value, own, wrap
-from ._dtypes import DType
+from ._dtypes import DType, promoted
 from ._operands import as_float, common_shape, converted, number_of, operands, require_array, require_kind, with_number
 from ._operators import Operation, enter, exact_product, fits
 from ._small import by_numpy, on_host
@@ -370,6 +370,12 @@ def _binary(name: str, text: str, *, real: Formula | None = None, pair: Formula 
     full = f"{_NAMESPACE}.{name}"
 
     def general(x1: Any, x2: Any) -> Any:
+        if formulas["i"] in _COMPARISONS:
+            known = _compared(full, formulas["i"], x1, x2)
+            if known is not None:
+                return known
+        if "b" not in kinds and integer is not None and _are_boolean(x1, x2):  # which are numbers here, as in NumPy
+            x1, x2 = [converted(require_array(full, "x", value), dtypes.int8) for value in (x1, x2)]
         a, b = operands(full, (x1, x2), ("x1", "x2"), kinds)
         dtype = a._dtype
         formula = formulas[dtype.kind]
@@ -389,6 +395,41 @@ def _binary(name: str, text: str, *, real: Formula | None = None, pair: Formula 
     return documented(function, name, text, smooth and real is not None)  # type: ignore[no-any-return]
 
 
+def _are_boolean(*values: Any) -> bool:
+    """Whether all operands are truth values, and one of them an array."""
+    kinds = [value._dtype.kind if isinstance(value, Storage) else type(number_of(value)) for value in values]
+    return "b" in kinds and set(kinds) <= {"b", bool}
+
+
+def _no_difference(a: Any, b: Any) -> Any:
+    raise TypeError(f"{_NAMESPACE}.subtract(): there is no difference of truth values; use ^, or convert them with "
+                    "astype().")
+
+
+_COMPARISONS = {operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge}
+
+
+def _compared(function: str, formula: Any, x1: Any, x2: Any) -> Array | None:
+    """A comparison of integers that no type holds together: of elements with a Python number beyond their type, and of
+    signed ones with unsigned ones of 64 bits; ``None`` if that is not what is to be compared."""
+    of_array = [isinstance(value, Storage) for value in (x1, x2)]
+    if all(of_array):
+        a, b = x1._dtype, x2._dtype
+        if {a.kind, b.kind} != {"i", "u"} or promoted(a, b).kind != "f":
+            return None
+        common_shape(function, (x1, x2))
+        signed = 0 if a.kind == "i" else 1
+        found = formula(converted(x1, dtypes.uint64)._parts[0], converted(x2, dtypes.uint64)._parts[0])
+        negative = (x1, x2)[signed]._parts[0] < 0
+        return wrap(dtypes.bool, negative | found if formula(signed - 1, -signed) else ~negative & found)
+    if not any(of_array):
+        return None
+    array, number = (x1, number_of(x2)) if of_array[0] else (x2, number_of(x1))
+    if array._dtype.kind not in "iu" or type(number) is not int or dtypes.holds(array._dtype, number):
+        return None
+    return constant(dtypes.bool, formula(*((0, number) if of_array[0] else (number, 0))), array.shape)  # as 0 is
+
+
 def _logical(name: str, text: str, formula: Formula) -> Callable[[Any, Any], Array]:
     """A function of two arrays of truth values; numbers count as true unless they are 0."""
     full = f"{_NAMESPACE}.{name}"
@@ -404,7 +445,17 @@ def _logical(name: str, text: str, formula: Formula) -> Callable[[Any, Any], Arr
     return documented(function, name, text, False)  # type: ignore[no-any-return]
 
 
-_magnitude = _unary("abs", "", real=dr.abs, integer=_int_abs)
+def _order(name: str, text: str, first: Formula, then: Formula, boolean: Formula) -> Callable[[Any, Any], Array]:
+    """A comparison by size, of complex numbers as in NumPy: of real parts ``first``, ``then`` of imaginary ones."""
+
+    def pair(a: Any, b: Any) -> Any:
+        return first(a[0], b[0]) & ~(dr.isnan(a[1]) | dr.isnan(b[1])) | (a[0] == b[0]) & then(a[1], b[1])
+
+    return _binary(name, f"{text}; of complex numbers by the real parts, where these are equal by the imaginary ones.",
+                   real=then, integer=then, boolean=boolean, pair=pair, result="bool", smooth=False)
+
+
+_magnitude = _unary("abs", "", real=dr.abs, integer=_int_abs, boolean=_same)
 acos = _unary("acos", "The inverse cosine, in radians.", real=dr.acos, pair=_pairs("acos"))
 acosh = _unary("acosh", "The inverse hyperbolic cosine.", real=dr.acosh, pair=_pairs("acosh"))
 asin = _unary("asin", "The inverse sine, in radians.", real=dr.asin, pair=_pairs("asin"))
@@ -413,13 +464,13 @@ atan = _unary("atan", "The inverse tangent, in radians.", real=dr.atan, pair=_pa
 atanh = _unary("atanh", "The inverse hyperbolic tangent.", real=dr.atanh, pair=_pairs("atanh"))
 bitwise_invert = _unary("bitwise_invert", "Each bit flipped; of Booleans the negation.", integer=operator.invert,
                         boolean=operator.invert)
-ceil = _unary("ceil", "The smallest integer that is not less.", real=dr.ceil, integer=_same)
+ceil = _unary("ceil", "The smallest integer that is not less.", real=dr.ceil, integer=_same, boolean=_same)
 conj = _unary("conj", "The complex conjugate.", real=_same, integer=_same, pair=lambda z: (z[0], -z[1]))
 cos = _unary("cos", "The cosine of an angle in radians.", real=dr.cos, pair=_pairs("cos"))
 cosh = _unary("cosh", "The hyperbolic cosine.", real=dr.cosh, pair=_pairs("cosh"))
 exp = _unary("exp", "e to the power of each element.", real=dr.exp, pair=_pairs("exp"))
 expm1 = _unary("expm1", "exp(x) - 1, accurate for small x.", real=_expm1, derivative=dr.exp, pair=_pairs("expm1"))
-floor = _unary("floor", "The largest integer that is not greater.", real=dr.floor, integer=_same)
+floor = _unary("floor", "The largest integer that is not greater.", real=dr.floor, integer=_same, boolean=_same)
 isfinite = _unary("isfinite", "Whether elements are neither infinite nor NaN.", real=dr.isfinite, integer=_true_like,
                   boolean=_true_like, pair=_parts_are(dr.isfinite, _and), result="bool")
 isinf = _unary("isinf", "Whether elements are infinite.", real=dr.isinf, integer=_false_like, boolean=_false_like,
@@ -449,7 +500,8 @@ sqrt = _unary("sqrt", "The square root; of complex numbers the one whose real pa
 square = _unary("square", "x * x.", real=lambda x: x * x, integer=lambda x: x * x, pair=_pairs("square"))
 tan = _unary("tan", "The tangent of an angle in radians.", real=dr.tan, pair=_pairs("tan"))
 tanh = _unary("tanh", "The hyperbolic tangent.", real=dr.tanh, pair=_pairs("tanh"))
-trunc = _unary("trunc", "The nearest integer that is not larger in magnitude.", real=dr.trunc, integer=_same)
+trunc = _unary("trunc", "The nearest integer that is not larger in magnitude.", real=dr.trunc, integer=_same,
+               boolean=_same)
 
 add = _binary("add", "The sum; of truth values whether one is true.", real=operator.add, integer=operator.add,
               boolean=_or, pair=_by_parts(operator.add))
@@ -466,13 +518,11 @@ equal = _binary("equal", "Whether elements are equal.", real=operator.eq, intege
                 pair=_parts_are(operator.eq, _and), result="bool", smooth=False)
 floor_divide = _binary("floor_divide", "The quotient rounded down; where an operand is infinite, floor(x1 / x2).",
                        real=_divide_down, integer=_int_divide, smooth=False)
-greater = _binary("greater", "Whether x1 > x2.", real=operator.gt, integer=operator.gt, result="bool", smooth=False)
-greater_equal = _binary("greater_equal", "Whether x1 >= x2.", real=operator.ge, integer=operator.ge, result="bool",
-                        smooth=False)
+greater = _order("greater", "Whether x1 > x2", operator.gt, operator.gt, lambda a, b: a & ~b)
+greater_equal = _order("greater_equal", "Whether x1 >= x2", operator.gt, operator.ge, lambda a, b: a | ~b)
 hypot = _binary("hypot", "sqrt(x1**2 + x2**2), without overflow.", real=dr.hypot)
-less = _binary("less", "Whether x1 < x2.", real=operator.lt, integer=operator.lt, result="bool", smooth=False)
-less_equal = _binary("less_equal", "Whether x1 <= x2.", real=operator.le, integer=operator.le, result="bool",
-                     smooth=False)
+less = _order("less", "Whether x1 < x2", operator.lt, operator.lt, lambda a, b: ~a & b)
+less_equal = _order("less_equal", "Whether x1 <= x2", operator.lt, operator.le, lambda a, b: ~a | b)
 logaddexp = _binary("logaddexp", "log(exp(x1) + exp(x2)), without overflow.", real=_logaddexp,
                     derivatives=(lambda a, b: _expit(a - b), lambda a, b: _expit(b - a)))
 logical_and = _logical("logical_and", "Whether both are true.", _and)
@@ -490,7 +540,8 @@ not_equal = _binary("not_equal", "Whether elements differ.", real=operator.ne, i
 remainder = _binary("remainder", "The remainder of x1 / x2 with the sign of x2, as Python's %.", real=_remainder,
                     derivatives=(lambda a, b: dr.ones(type(a), ()), lambda a, b: -dr.floor(a / b)),
                     integer=_int_remainder)
-subtract = _binary("subtract", "The difference.", real=operator.sub, integer=operator.sub, pair=_by_parts(operator.sub))
+subtract = _binary("subtract", "The difference.", real=operator.sub, integer=operator.sub, boolean=_no_difference,
+                   pair=_by_parts(operator.sub))
 _divide = _binary("divide", "", real=operator.truediv, pair=_pairs("quotient"))
 _pow = _binary("pow", "", real=dr.power, integer=_int_pow, pair=_pairs("power"))
 
@@ -500,7 +551,7 @@ def abs(x: Array, /) -> Array:
 
     Lazy; differentiable.
     """
-    array = require_kind(f"{_NAMESPACE}.abs", "x", x, "iufc")
+    array = require_kind(f"{_NAMESPACE}.abs", "x", x, "biufc")
     known = by_numpy(np.abs, (array,), {}) if array._dtype.kind == "c" else None
     if known is not None:
         return known  # type: ignore[no-any-return]
@@ -591,7 +642,7 @@ def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
     The result has the data type of ``x``, and the shape that all are broadcast to. Lazy; differentiable.
     """
     function = f"{_NAMESPACE}.clip"
-    array = require_kind(function, "x", x, "iuf")
+    array = require_kind(function, "x", x, "biuf")
     if fits(array._dtype, 0 if min is None else min) and fits(array._dtype, 0 if max is None else max):
         known = by_numpy(np.clip, (array, min, max), {})
         if known is not None:

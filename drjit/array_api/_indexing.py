@@ -45,7 +45,7 @@ from ._data import (
     wrap,
     written,
 )
-from ._dtypes import DType, promoted
+from ._dtypes import promoted
 from ._evaluation import eager
 from ._manipulation import broadcast_to, each, reshape, taken
 from ._operands import (
@@ -53,11 +53,9 @@ from ._operands import (
     describe,
     literal,
     normalized_axis,
-    number_of,
     operands,
     require_array,
     require_kind,
-    with_number,
 )
 from ._operators import fits, selected
 from ._small import chosen, found_by, place_of
@@ -65,7 +63,7 @@ from ._small import chosen, found_by, place_of
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["combine", "get", "nonzero", "put", "take", "take_along_axis", "where"]
+__all__ = ["combine", "get", "nonzero", "put", "take", "take_along_axis", "where", "write_into"]
 
 _NAMESPACE = "drjit.array_api"
 _SELF = f"{_NAMESPACE}.Array"
@@ -446,7 +444,8 @@ def _put_now(array: Storage, key: Any, value: Any, most: int) -> bool:
 
 
 def put(array: Storage, key: Any, value: Any) -> None:
-    """``array[key] = value``: lazy, and one kernel with other assignments; the array keeps its data type."""
+    """``array[key] = value``: lazy, and one kernel with other assignments. The array keeps its data type, which values
+    become as those of NumPy do: fractions are cut off. Complex numbers are refused by arrays of others."""
     function = f"{_SELF}.__setitem__"
     most = eager()
     if most:
@@ -457,14 +456,9 @@ def put(array: Storage, key: Any, value: Any) -> None:
     if _are_same(array, entries, value):
         return
     require_writable(function, array)
-    number = number_of(value)
-    if isinstance(value, Storage):
-        _require_kind(function, value._dtype, array._dtype)
-        source = converted(value, array._dtype)
-    elif number is not None:
-        source = literal(function, array._dtype, _exact(function, array._dtype, number))
-    else:
-        source = _source(function, array._dtype, value)
+    source = array_from(function, value, array._dtype)
+    if most and _put_now(array, key, source, most):
+        return
     if not _is_advanced(entries):
         basic = tuple(entries)
         target = array._parts[0][basic].shape if basic else array.shape
@@ -489,40 +483,6 @@ def put(array: Storage, key: Any, value: Any) -> None:
                                             for part, new in zip(array._parts, source._parts, strict=True)]))
         return
     _scatter(function, array, entries, source)
-
-
-def _exact(function: str, dtype: DType, number: Any) -> Any:
-    """A number that is assigned, which elements of a data type can hold: truth values are 0 and 1."""
-    kept = number == bool(number) if dtype.kind == "b" else \
-        with_number(dtype, number) is dtype or isinstance(number, float) and number.is_integer()
-    if not kept:
-        raise TypeError(f"{function}(): the number {number!r} cannot be assigned to an array of {dtype}; convert the "
-                        "array with astype().")
-    return bool(number) if dtype.kind == "b" else int(number) if dtype.kind in "iu" else number
-
-
-def _require_kind(function: str, own: DType, dtype: DType) -> None:
-    """Refuse elements that would lose fractions or imaginary parts when they are assigned, or become truth values; they
-    may be rounded, and integers of other sizes begin again at the ends, as with NumPy."""
-    if "biufc".index("i" if own.kind == "u" else own.kind) > "biufc".index(dtype.kind):
-        raise TypeError(f"{function}(): elements of {own} cannot be assigned to an array of {dtype}; convert them with "
-                        "astype().")
-
-
-def _source(function: str, dtype: DType, value: Any) -> Array:
-    """A sequence or an array of another library that is assigned."""
-    if not isinstance(value, (list, tuple, np.ndarray, dr.ArrayBase)) and not hasattr(value, "__array__"):
-        raise TypeError(f"{function}(): the value must be an array, a number or a sequence of them, found "
-                        f"{describe(value)}.")
-    try:
-        found = array_from(function, value)
-    except OverflowError:  # integers that are too large for the default type
-        if dtype.kind == "b":
-            raise
-        return array_from(function, value, dtype)
-    if found.size:
-        _require_kind(function, found._dtype, dtype)
-    return array_from(function, value, dtype) if isinstance(value, (list, tuple)) else converted(found, dtype)
 
 
 def _fitting(function: str, source: Array, shape: tuple[int, ...]) -> Array:
@@ -629,6 +589,14 @@ def _assign(array: Storage, write: Callable[[Any, Any], None], source: Storage) 
     written(root, False)
     for part, value in zip(held if view is None else tensors_of(view), new, strict=True):
         write(part, value)
+
+
+def write_into(function: str, out: Array, found: Array) -> None:
+    """Set an argument ``out`` to a result, which must be of its kind of elements, or a lesser one."""
+    if not np.can_cast(found._dtype.numpy, out._dtype.numpy, "same_kind"):
+        raise TypeError(f"{function}: 'out' is an array of {out._dtype}, which elements of {found._dtype} cannot be "
+                        "written to; pass one of their kind.")
+    put(out, ..., found)
 
 
 def replace(array: Storage, source: Storage) -> None:

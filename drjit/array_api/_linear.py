@@ -11,10 +11,11 @@ import numpy as np
 import drjit as dr
 from drjit.detail import permuted
 
+from . import _dtypes as dtypes
 from ._data import constant, view_by, wrap
 from ._elementwise import conj, multiply
 from ._manipulation import moveaxis, permute_dims, reshape
-from ._operands import normalized_axes, normalized_axis, operands, require_array
+from ._operands import converted, normalized_axes, normalized_axis, operands, require_array
 from ._small import product
 from ._statistics import sum as total
 
@@ -48,7 +49,9 @@ def matmul(x1: Array, x2: Array, /) -> Array:
     for name, value in (("x1", x1), ("x2", x2)):
         if not require_array(function, name, value).ndim:
             raise ValueError(f"{function}(): '{name}' must have a dimension at least.")
-    a, b = operands(function, (x1, x2), ("x1", "x2"), "iufc", broadcast=False)
+    a, b = operands(function, (x1, x2), ("x1", "x2"), broadcast=False)
+    if a._dtype.kind == "b":  # whether there is a pair of which both are true
+        return converted(matmul(converted(a, dtypes.int32), converted(b, dtypes.int32)), dtypes.bool)
     first, second = a.ndim == 1, b.ndim == 1
     if first:
         a = reshape(a, (1, a.shape[0]))
@@ -86,7 +89,7 @@ def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Seque
     sequences name. Lazy; differentiable."""
     function = f"{_NAMESPACE}.tensordot"
     a, b = operands(function, (require_array(function, "x1", x1), require_array(function, "x2", x2)), ("x1", "x2"),
-                    "iufc", broadcast=False)
+                    broadcast=False)
     if isinstance(axes, int):
         if not 0 <= axes <= min(a.ndim, b.ndim):
             raise ValueError(f"{function}(): 'axes' is {axes}, for arrays of {a.ndim} and {b.ndim} dimensions.")
@@ -112,7 +115,9 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """The sum of products along an axis; ``x1`` is conjugated. Other axes are broadcast. Lazy; differentiable."""
     function = f"{_NAMESPACE}.vecdot"
     a, b = operands(function, (require_array(function, "x1", x1), require_array(function, "x2", x2)), ("x1", "x2"),
-                    "iufc", broadcast=False)
+                    broadcast=False)
+    if a._dtype.kind == "b":
+        return converted(vecdot(converted(a, dtypes.int32), converted(b, dtypes.int32), axis=axis), dtypes.bool)
     if not a.ndim or not b.ndim:
         raise ValueError(f"{function}(): 'x1' and 'x2' must have a dimension at least.")
     if not -min(a.ndim, b.ndim) <= axis < (0 if a.ndim != b.ndim else a.ndim):

@@ -46,7 +46,7 @@ from ._elementwise import (
     subtract,
 )
 from ._elementwise import clip as clipped
-from ._indexing import combine, get, nonzero, put, take, where
+from ._indexing import combine, get, nonzero, put, take, where, write_into
 from ._linear import matmul, tensordot
 from ._manipulation import moveaxis, permute_dims, repeat, reshape, squeeze, transpose
 from ._operands import converted, normalized_axis, number_of, operands
@@ -69,7 +69,7 @@ def _into(out: Array | None, found: Array) -> Array:
     """The result of a method, or the array that it is written to."""
     if out is None:
         return found
-    put(out, ..., found)
+    write_into(_SELF, out, found)
     return out
 
 

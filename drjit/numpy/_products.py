@@ -244,6 +244,10 @@ def einsum(*operands: Any, out: Array | None = None, optimize: Any = None, dtype
     if dtype is not None:
         arrays = [array.astype(dtype) for array in arrays]
     sizes = _sizes(terms, arrays)
+    alone = len(arrays) == 1 and set(terms[0]) == set(output)
+    logical = not alone and all(array.dtype.kind == "b" for array in arrays)
+    if logical:
+        arrays = [array.astype(xp.int32) for array in arrays]
     left = list(zip(terms, arrays, strict=True))
     for positions in _path(terms, output, arrays, optimize):
         chosen = [left[place] for place in sorted(positions)]
@@ -258,8 +262,10 @@ def einsum(*operands: Any, out: Array | None = None, optimize: Any = None, dtype
     term, array = _single(left[0][0], left[0][1], set(output))
     result = _arranged(term, array, output)
     shape = tuple([sizes[label] for label in output])
-    if len(arrays) == 1 and set(terms[0]) == set(output):
+    if alone:
         return into(out, result[...])
+    if logical:
+        result = result != 0
     return into(out, result.copy() if result.shape == shape else xp.broadcast_to(result, shape))
 
 

@@ -15,7 +15,8 @@ import drjit as dr
 import drjit.array_api as xp
 
 __all__ = ["Array", "Axis", "array_of", "axes_of", "axis_of", "bounds_of_nonzero", "by_method", "decided", "documented",
-           "floating", "into", "is_number", "kind_of", "missing", "named", "of_type", "on_host", "public"]
+           "floating", "into", "is_number", "kind_of", "missing", "named", "of_type", "on_host", "public",
+           "require_casting"]
 
 Array = xp.Array
 Axis = int | tuple[int, ...] | None
@@ -138,11 +139,18 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def into(out: Array | None, found: Array) -> Array:
-    """A result, or the array that it is written to."""
+    """A result, or the array that it is written to, whose elements must be of its kind, or a greater one."""
     if out is None:
         return found
+    require_casting(found, out)
     out[...] = found
     return out
+
+
+def require_casting(found: Array, out: Array, casting: Any = "same_kind") -> None:
+    """Refuse to write a result to an array whose data type it cannot become by a rule of NumPy's."""
+    if not np.can_cast(found.dtype, out.dtype, casting):
+        raise TypeError(f"{found.dtype} cannot become {out.dtype} by the casting rule {casting!r}.")
 
 
 def by_method(names: Iterable[str]) -> dict[str, Any]:

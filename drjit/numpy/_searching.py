@@ -10,7 +10,7 @@ import numpy as np
 import drjit as dr
 import drjit.array_api as xp
 
-from ._public import Array, array_of, axis_of, is_number, on_host, public
+from ._public import Array, array_of, axis_of, is_number, on_host, public, require_casting
 
 __all__ = ["apply_along_axis", "apply_over_axes", "argwhere", "compress", "copyto", "extract", "flatnonzero", "in1d",
            "intersect1d", "isin", "lexsort", "ndenumerate", "nditer", "partition", "piecewise", "place",
@@ -143,8 +143,12 @@ def putmask(a: Array, mask: Any, values: Any) -> None:
 
 @public
 def copyto(dst: Array, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    """Set the elements of an array to those of another one, which is broadcast, where a mask holds. Lazy."""
-    source = array_of(src).astype(dst.dtype) if not is_number(src) else src
+    """Set the elements of an array to those of another one, which is broadcast, where a mask holds; ``casting`` as
+    NumPy's. Lazy."""
+    weak = is_number(src) and casting != "unsafe"
+    source = xp.asarray(src, dtype=xp.result_type(dst, src)) if weak else array_of(src)
+    require_casting(source, dst, casting)
+    source = source.astype(dst.dtype)
     dst[...] = source if where is True else xp.where(array_of(where), source, dst)
 
 

@@ -11,7 +11,20 @@ import numpy as np
 import drjit as dr
 import drjit.array_api as xp
 
-from ._public import Array, Axis, array_of, axes_of, axis_of, into, is_number, kind_of, named, of_type, on_host
+from ._public import (
+    Array,
+    Axis,
+    array_of,
+    axes_of,
+    axis_of,
+    into,
+    is_number,
+    kind_of,
+    named,
+    of_type,
+    on_host,
+    require_casting,
+)
 
 __all__ = ["UFUNCS", "ufunc"]
 
@@ -240,7 +253,9 @@ class ufunc:
         if now is not None:
             a[...] = now
         elif b is None:
-            a[indices] = self(a[indices])
+            found = self(a[indices])
+            require_casting(found, a)
+            a[indices] = found
         elif name in ("add", "subtract", "multiply", "divide", "power", "min", "max"):
             a[...] = getattr(a.at[indices], name)(b)
         else:
@@ -355,10 +370,6 @@ def _sinc(x: Array) -> Array:
     return xp.where(zero, 1.0, xp.sin(safe) / safe)
 
 
-def _abs(x: Array) -> Array:
-    return x.copy() if x.dtype.kind == "b" else xp.abs(x)
-
-
 def _scaled(factor: float) -> Function:
     return lambda x: x * factor
 
@@ -368,7 +379,7 @@ def _scaled(factor: float) -> Function:
 #: Names, functions of the standard (by name) or formulas, and what they say. Kinds: ``f``: integers become floating
 #: point numbers; ``n``: truth values become integers; empty: all kinds.
 _UNARY: list[tuple[str, str | Function, str, str]] = [
-    ("absolute", _abs, "", "The absolute value; of complex numbers the magnitude."),
+    ("absolute", "abs", "", "The absolute value; of complex numbers the magnitude."),
     ("fabs", xp.abs, "f", "The absolute value as a floating point number."),
     *[(new, old, "f", f"The {text}.") for new, old, text in [
         ("sin", "sin", "sine of an angle in radians"), ("cos", "cos", "cosine of an angle in radians"),

@@ -15,7 +15,7 @@ import numpy as np
 import drjit.array_api as xp
 
 from ._products import cross, matmul, outer, tensordot, vecdot
-from ._public import Array, array_of, axes_of, decided, documented, floating, missing, named
+from ._public import Array, array_of, axes_of, decided, documented, floating, into, missing, named
 
 __all__ = ["LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv",
            "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm",
@@ -235,9 +235,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Array | None = None) -> Array:
     found = product(0, count - 1)
     found = found[0] if front else found
     found = found[..., 0] if back else found
-    if out is not None:
-        out[...] = found
-    return found
+    return into(out, found)
 
 
 @_named

@@ -245,7 +245,7 @@ class Generator:
         weights = None if p is None else floating(p)
         if weights is not None and weights.shape != (count,):
             raise ValueError(f"'p' must be {count} probabilities, found the shape {weights.shape}.")
-        if weights is not None and xp.has_value(weights):
+        if weights is not None and (not isinstance(p, Array) or xp.has_value(weights)):
             _require_probabilities(on_host(weights))
         if not replace and total > count:
             raise ValueError(f"there are {count} entries to choose {total} different ones from.")

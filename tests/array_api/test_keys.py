@@ -131,9 +131,11 @@ def test_wrong_keys(key, error, message):
 
 
 @pytest.mark.parametrize("value, error, message", [
-    ([1.5, 2], TypeError, "elements of float64 cannot be assigned to an array of int8"),
-    (np.array([1.5, 2]), TypeError, "elements of float64"), ([1j, 2], TypeError, "elements of complex128"),
-    ([300, 1], OverflowError, "300 does not fit into int8"),
+    ([1j, 2], TypeError, "complex numbers cannot become int8"), (1j, TypeError, "complex numbers cannot become int8"),
+    (np.array([1j, 2]), TypeError, "complex numbers cannot become int8"),
+    ([300, 1], OverflowError, "300 does not fit into int8"), (-129, OverflowError, "-129 does not fit into int8"),
+    (300.5, OverflowError, "300 does not fit into int8"), (float("nan"), ValueError, "nan does not fit into int8"),
+    ([1.5, float("inf")], OverflowError, "inf does not fit"), ([float("nan"), 1], ValueError, "nan does not fit"),
     (["a", "b"], TypeError, "found str"), ("ab", TypeError, "found str"), (None, TypeError, "found NoneType"),
     ([1, [2]], ValueError, "ragged"), ([1, 2, 3], ValueError, r"shape \(3,\) cannot be assigned .* shape \(2,\)")])
 def test_wrong_values(value, error, message):
@@ -149,14 +151,16 @@ def test_wrong_values(value, error, message):
     ("float32", "float64"), ("float32", "int64"), ("int32", "int64"), ("uint8", "int64"), ("int8", "bool"),
     ("complex64", "float64"), ("float64", "bool"), ("int64", "float64"), ("float32", "complex64"), ("bool", "int32"),
     ("bool", "float32"), ("int32", "uint64"), ("float16", "float32"), ("complex64", "complex128")])
-def test_values_are_converted_that_lose_neither_fractions_nor_imaginary_parts(target, source, origin, key):
+def test_values_are_converted_that_lose_no_imaginary_parts(target, source, origin, key):
     own, given = np.array([0, 1, 0, 1]).astype(target), np.array([1, 0, 1, 1]).astype(source)
+    if given.dtype.kind == "f":
+        given *= 1.75
     x = xp.asarray(own)
     place = xp.asarray([False, True, True, False]) if key == "mask" else key
     expected = [False, True, True, False] if key == "mask" else key
     value = given[expected]
-    if "biufc".index("i" if given.dtype.kind == "u" else given.dtype.kind) > "biufc".index(own.dtype.kind):
-        with pytest.raises(TypeError, match=r"__setitem__\(\): elements of .* cannot be assigned to an array of"):
+    if given.dtype.kind == "c" and own.dtype.kind != "c":
+        with pytest.raises(TypeError, match=r"__setitem__\(\): complex numbers cannot become"):
             x[place] = origin(value)
     else:
         x[place] = origin(value)
@@ -184,5 +188,6 @@ def test_integers_beyond_the_default_type_can_be_assigned_where_they_fit() -> No
     assert x.tolist() == [2**63 + 1, 1]
     with pytest.raises(OverflowError, match=r"__setitem__.*9223372036854775809 does not fit into int64"):
         xp.zeros(2, dtype=xp.int64)[:] = [2**63 + 1, 1]
-    with pytest.raises(OverflowError, match="__setitem__"):
-        xp.zeros(1, dtype=xp.bool)[:] = [2**63 + 1]
+    mask = xp.zeros(1, dtype=xp.bool)
+    mask[:] = [2**63 + 1]
+    assert mask.tolist() == [True]

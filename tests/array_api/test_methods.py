@@ -165,13 +165,19 @@ def test_errors_name_the_method(call: Any, error: type[Exception], message: str)
         call(xp.ones((2, 3)))
 
 
-def test_assigned_numbers_are_exact() -> None:
-    x, mask = xp.zeros(3, dtype="int32"), xp.ones(4, dtype=bool)
-    x[1], mask[::2] = 2.0, 0
-    assert x.tolist() == [0, 2, 0] and mask.tolist() == [False, True, False, True]
-    for array, number in ((x, 0.5), (mask, 2), (xp.ones(1), 1j)):
-        with pytest.raises(TypeError, match=r"__setitem__\(\): the number .* cannot be assigned to an array of"):
-            array[0] = number
+def test_assigned_numbers_lose_fractions_and_results_in_out_do_not() -> None:
+    x, mask = xp.zeros(4, dtype="int32"), xp.ones(4, dtype=bool)
+    x[1], x[2:], mask[::2], mask[1] = 2.7, -1.5, 0, 5
+    assert x.tolist() == [0, 2, -1, -1] and mask.tolist() == [False, True, False, True]
+    x.fill(3.9)
+    x[:2] = range(2)
+    assert x.tolist() == [0, 1, 3, 3]
+    with pytest.raises(TypeError, match=r"__setitem__\(\): complex numbers cannot become float64"):
+        xp.ones(1)[0] = 1j
+    for write in (lambda: xp.arange(4.0).cumsum(out=x), lambda: xp.arange(4.0).clip(0, 1, out=x)):
+        with pytest.raises(TypeError, match="'out' is an array of int32, which elements of float64 cannot be written"):
+            write()
+    assert x.tolist() == [0, 1, 3, 3]
 
 
 def test_in_place_operators_keep_the_type_of_a_kind() -> None:

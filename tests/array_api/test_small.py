@@ -336,7 +336,7 @@ def test_what_lists_cannot_be_is_told_in_words_and_changes_nothing() -> None:
     x = dnp.asarray([1.0, 2.0, 3.0])
     for statement, error, text in (
             ("x[[0, 9]] = 1.0", IndexError, "index 9 is out of bounds"), ("x[[0, 1]] = [1, 2, 3]", ValueError, "shape"),
-            ("x[[0, 1]] = 'a'", TypeError, "value must be"), ("x[0] = 1j", TypeError, "cannot be assigned"),
+            ("x[[0, 1]] = 'a'", TypeError, "found str"), ("x[0] = 1j", TypeError, "complex numbers"),
             ("x[[1.5]]", IndexError, "integers or Booleans"), ("x[[[0, 1], [2]]]", ValueError, "ragged"),
             ("np.add.at(x, [5], 1)", IndexError, r"^drjit.numpy.add.at\(\): index 5"),
             ("np.array([x, x[1:]])", ValueError, r"^drjit.numpy.array\(\): the sequence is ragged"),

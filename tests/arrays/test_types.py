@@ -148,6 +148,22 @@ def test_types_of_an_unavailable_backend_can_be_named_and_raise_when_used(name: 
         dr.arange(cuda.Float, 3)
 
 
+def test_types_are_made_without_a_search_for_a_device_which_the_first_instance_of_each_asks_for() -> None:
+    assert run("""
+import sys
+from drjit import cuda
+from drjit._base import types
+class Mine(cuda.Float):
+    def __init__(self, *args):
+        super().__init__(*args)
+for name in cuda.__all__:
+    getattr(cuda, name)
+print([name for name in sys.modules if name.startswith("drjit_core.runtime.gpu.")])
+types.has_backend = lambda backend: True
+print(Mine(2)._n.size, [type(cuda.Array3f(k, 1, 2)._c) for k in (1, 2)], cuda.Float(3)._n.size, cuda.Float()._n.size)
+""") == "[]\n1 [<class 'list'>, <class 'list'>] 1 0\n"
+
+
 @needs_no_gpu
 def test_fields_of_an_unavailable_backend_raise_and_are_not_taken_for_available_ones_later() -> None:
     fields = type("Fields", (), {"DRJIT_STRUCT": {"x": cuda.UInt64}})
