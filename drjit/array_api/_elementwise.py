@@ -363,8 +363,10 @@ def _unary(name: str, text: str, *, real: Formula | None = None, pair: Formula |
 
 def _binary(name: str, text: str, *, real: Formula | None = None, pair: Formula | None = None,
             integer: Formula | None = None, boolean: Formula | None = None, result: str = "",
-            smooth: bool = True, derivatives: tuple[Formula, ...] = ()) -> Callable[[Any, Any], Array]:
-    """A function of two arrays, or of an array and a number. ``derivatives`` by these as for functions of one."""
+            smooth: bool = True, derivatives: tuple[Formula, ...] = (),
+            counts: bool = True) -> Callable[[Any, Any], Array]:
+    """A function of two arrays, or of an array and a number. ``derivatives`` by these as for functions of one. If it
+    ``counts``, truth values that it has no formula for are 0 and 1, as in NumPy."""
     kinds = ("b" if boolean else "") + ("iu" if integer else "") + ("f" if real else "") + ("c" if pair else "")
     formulas = {"b": boolean, "i": integer, "u": integer, "f": _with(real, *derivatives), "c": pair}
     full = f"{_NAMESPACE}.{name}"
@@ -374,7 +376,7 @@ def _binary(name: str, text: str, *, real: Formula | None = None, pair: Formula 
             known = _compared(full, formulas["i"], x1, x2)
             if known is not None:
                 return known
-        if "b" not in kinds and integer is not None and _are_boolean(x1, x2):  # which are numbers here, as in NumPy
+        if counts and "b" not in kinds and integer is not None and _are_boolean(x1, x2):
             x1, x2 = [converted(require_array(full, "x", value), dtypes.int8) for value in (x1, x2)]
         a, b = operands(full, (x1, x2), ("x1", "x2"), kinds)
         dtype = a._dtype
@@ -399,11 +401,6 @@ def _are_boolean(*values: Any) -> bool:
     """Whether all operands are truth values, and one of them an array."""
     kinds = [value._dtype.kind if isinstance(value, Storage) else type(number_of(value)) for value in values]
     return "b" in kinds and set(kinds) <= {"b", bool}
-
-
-def _no_difference(a: Any, b: Any) -> Any:
-    raise TypeError(f"{_NAMESPACE}.subtract(): there is no difference of truth values; use ^, or convert them with "
-                    "astype().")
 
 
 _COMPARISONS = {operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge}
@@ -540,8 +537,8 @@ not_equal = _binary("not_equal", "Whether elements differ.", real=operator.ne, i
 remainder = _binary("remainder", "The remainder of x1 / x2 with the sign of x2, as Python's %.", real=_remainder,
                     derivatives=(lambda a, b: dr.ones(type(a), ()), lambda a, b: -dr.floor(a / b)),
                     integer=_int_remainder)
-subtract = _binary("subtract", "The difference.", real=operator.sub, integer=operator.sub, boolean=_no_difference,
-                   pair=_by_parts(operator.sub))
+subtract = _binary("subtract", "The difference.", real=operator.sub, integer=operator.sub, pair=_by_parts(operator.sub),
+                   counts=False)
 _divide = _binary("divide", "", real=operator.truediv, pair=_pairs("quotient"))
 _pow = _binary("pow", "", real=dr.power, integer=_int_pow, pair=_pairs("power"))
 

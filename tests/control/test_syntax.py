@@ -534,9 +534,8 @@ def _continued_by_all(a: Any, b: Any, c: Any) -> Any:
         if a > 20:
             a = a + 1
             continue
-        else:
-            a = a + 2
-            continue
+        a = a + 2
+        continue
     return a + b
 
 

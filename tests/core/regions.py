@@ -105,7 +105,8 @@ _INSIDE = {"scatter": 20, "loop": 6, "cond": 4, "call": 4, "state": 16}
 
 
 #: Memory that is never accessed.
-_NOWHERE = SimpleNamespace(backend=None, address=0, nbytes=1 << 40, padded=True, read_only=False, ticket=0)
+_NOWHERE = SimpleNamespace(backend=SimpleNamespace(heap=None), address=0, nbytes=1 << 40, padded=True, read_only=False,
+                           ticket=0)
 
 
 def leave_as_if_run(kernel: Kernel) -> None:

@@ -24,8 +24,8 @@ _addresses = count(1 << 20, 64)
 def memory(type_: int, size: int, padded: bool = True) -> Node:
     """Memory that is never accessed."""
     return evaluated(type_, size, SimpleNamespace(
-        backend=None, address=next(_addresses), nbytes=size * TYPES[type_].size, padded=padded, read_only=False,
-        ticket=0), 0)
+        backend=SimpleNamespace(heap=None), address=next(_addresses), nbytes=size * TYPES[type_].size, padded=padded,
+        read_only=False, ticket=0), 0)
 
 
 TRUE = literal(BOOL, True)
