@@ -365,9 +365,10 @@ class Effects(Returned):
     def outlive(self, journal: Journal, since: int = -1) -> None:
         """Let arrays that the function has made, and put somewhere, have the derivatives that they have outside of its
         region; those that depend on the elements that it was called for have no value for others."""
+        if self.made:
+            self.held = {id(array): array._nodes() for array in self.made}
         for array in self.made:
-            nodes = array._nodes()
-            self.held = {**self.held, id(array): nodes}
+            nodes = self.held[id(array)]
             if self.depends(nodes, self.call.changed_outside(journal), since):
                 why = f"{self.label} of {self.call.given.function}() has made it, and others have not."
                 store_same(array, [core.unusable(primal(node), f"this array has no value for all elements: {why}")

@@ -269,6 +269,7 @@ def test_each_element_counts_its_steps(construct, mode, options):
             descended(opt)
         opt.step()
         expected.append(opt["x"][0])
+    # corrections come from powers that the device keeps, and not from those of the host
     assert dr.allclose(steps_of_elements(construct, mode, counts, [1, 2, 3], **options), expected, rtol=1e-5)
 
 

@@ -789,4 +789,5 @@ def test_an_optimizer_is_state_of_a_loop(make):
     opt = make()
     opt["x"] = Float(1, 2)
     symbolic = dr.while_loop((ad.UInt32(0), opt), lambda i, opt: i < 4, advanced, mode="symbolic")[1]
+    # kernels that are fused round otherwise
     assert dr.allclose(symbolic["x"], wanted["x"], rtol=1e-6)

@@ -53,6 +53,7 @@ def test_the_usual_epsilon_is_that_of_the_precision(dtype: Any) -> None:
     module = torch.nn.Sequential(torch.nn.RMSNorm(3)).to(getattr(torch, NAMES[dtype]))
     x = np.array([[1e-4, 2e-4, -3e-4], [1e-3, -1e-3, 2e-3]]).astype(NAMES[dtype])
     expected = module(torch.tensor(x)).detach().numpy().T
+    # roots and sums of two libraries, in single precision; epsilons of the other one are off by more than 1e-3
     assert np.allclose(nn.from_torch(module, dtype)(dtype(x.T.copy())).numpy(), expected, rtol=1e-6, atol=0)
 
 

@@ -307,6 +307,7 @@ def test_calls_of_few_and_of_many_networks(count: int, within: bool) -> None:
             found.append([dr.grad(each).numpy() for each in given])
             texts = [kernel["ir"].getvalue() for kernel in dr.kernel_history() if kernel["type"] == dr.KernelType.JIT]
     for one, two in zip(*found, strict=True):
+        # atomic additions have another order than those of branches
         np.testing.assert_allclose(one, two, rtol=1e-11, atol=1e-13)
     assert abs(found[0][0]).max() > 0.01
     assert any("outer_once" in text for text in texts) == (count == 6)
@@ -440,6 +441,7 @@ def test_derivatives_of_second_order(way: str, order: str, how: str) -> None:
     expected = of_second_order(case, plain, direction, "reverse over reverse")
     found = of_second_order(case, function, direction, order)
     assert abs(expected).max() > 1e-3
+    # the same sums in another order; of the default, where terms nearly cancel
     np.testing.assert_allclose(found, expected, atol=1e-11 * abs(expected).max())
 
 
@@ -459,6 +461,7 @@ def test_derivatives_of_second_order_are_differences(way: str) -> None:
     case.net["weights"] = Float64(weights)
     found = of_second_order(case, function, Float64(direction), "reverse over reverse")
     expected = (gradient(weights + 1e-5 * direction) - gradient(weights - 1e-5 * direction)) / 2e-5
+    # what central differences by 1e-5 leave out and round away
     np.testing.assert_allclose(found, expected, atol=1e-8 * abs(expected).max())
 
 
@@ -481,6 +484,7 @@ def test_derivatives_of_third_order(way: str) -> None:
         return dr.grad(weights).numpy()
 
     expected = found(plain)
+    # the same sums in another order, once more differentiated
     np.testing.assert_allclose(found(function), expected, atol=1e-10 * abs(expected).max())
 
 
@@ -506,6 +510,7 @@ def test_a_gradient_that_is_read_by_index_once_more(way: str) -> None:
     _, gradient = dr.value_and_grad(lambda w: dr.sum(run(w)))(weights)
     dr.backward(dr.sum(dr.gather(Float64, gradient, UInt(2, 0, 2))))
     many = 2 if way == "loop" else 1
+    # sines of two libraries
     np.testing.assert_allclose(dr.grad(weights).numpy(), [-0.5 * np.sin(0.25), 0, -8 * many * np.sin(4)], rtol=1e-12)
 
 

@@ -260,6 +260,7 @@ def test_masked_lookups_within_constructs_are_traversed_again(by_position, place
             dr.backward(found, flags=dr.ADFlag.ClearInterior)
         return dr.grad(source).numpy()
 
+    # sums in another order, in single precision
     np.testing.assert_allclose(gradient("symbolic", 3), 3 * gradient("evaluated", 1), rtol=1e-4, atol=1e-5)
 
 

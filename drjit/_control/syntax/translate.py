@@ -14,7 +14,9 @@ A translated ``if`` looks like this (a loop is alike)::
 The functions of branches and loop bodies stand beside the translated function, and take all variables that they use as
 arguments: so there is one copy of them, whichever function their construct is in. In them ``break``, ``continue`` and
 ``return`` become the end of the function, which returns the variables and, for each way out, whether it was taken; for
-arrays these are masks, and what follows runs for the elements that have not left (:class:`.names.Guard`).
+arrays these are masks, and what follows runs for the elements that have not left (:class:`.names.Guard`). A branch also
+says whether no element goes on, by whatever ways (``_dr_left``, :class:`.runtime.Dead`): what follows is not traced
+then, since variables are not assigned there that no element needs.
 """
 
 from __future__ import annotations
