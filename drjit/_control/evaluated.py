@@ -150,6 +150,12 @@ class _Objects:
         """What arrays hold that are not the state, and are given to functions all the same."""
         return [node for place in self.apart if place in self.own for node in self.own[place]._nodes()]
 
+    def release(self, removed: Sequence[bool]) -> None:
+        """Give functions other arrays than the caller's, where nodes have fewer elements than these."""
+        for place, first, count in self.first.spec.positions():
+            if any(removed[first:first + count]):
+                self.own.pop(place, None)
+
     def own_arrays(self) -> set[int]:
         """The ids of arrays that are given themselves."""
         return {id(array) for array in self.own.values()}
@@ -631,7 +637,7 @@ class Evaluated:
             self.spec = flatten(_joined(first.spec, old_spec, after, names).rebuild_nodes(
                 self.nodes, first.leaves, self.objects.lanes), FUNCTION)[1]
 
-    def note_memory(self, before: Sequence[core.Node], results: Sequence[core.Node], memory: list[bool]) -> None:
+    def note_memory(self, before: Sequence[core.Node], results: list[core.Node], memory: list[bool]) -> None:
         """See which variables are memory that all elements share, and which ones an iteration has changed."""
         for position, (old, new) in enumerate(zip(before, results, strict=True)):
             if self.own and self.own[position] and memory[position]:
@@ -643,6 +649,9 @@ class Evaluated:
                 self.changed[position] = True
                 if old.size == 1:  # one for all so far
                     self.own[position], self.whole[position] = True, broadcast(old, self.width)
+                    if new.size == self.width:  # the caller's own array, which has been joined
+                        self.whole[position], results[position] = new, elements(new, self.lanes, self.elements)
+                    self.objects.release(self.own)
         if self.memory is None and not any(
                 accessed and new is not old and not written_from(new, old) and self.width in (old.size, new.size)
                 for accessed, old, new in zip(memory, before, results, strict=True)):
@@ -683,9 +692,7 @@ class Evaluated:
         else:
             self.finish(ops.inv(active))
         self.objects.forget()
-        for place, first, count in self.objects.first.spec.positions():
-            if any(self.own[first:first + count]):
-                self.objects.own.pop(place, None)
+        self.objects.release(self.own)
         self.nodes = [elements(node, kept, self.elements) if own else node
                       for own, node in zip(self.own, self.nodes, strict=True)]
         self.lanes = core.gather(self.lanes, kept, TRUE)

@@ -112,6 +112,34 @@ def test_variables_that_become_wide_late() -> None:
     assert dr.width(one[2]) == WIDTH
 
 
+@pytest.mark.parametrize("kind", ["scalar", "vector"])
+@pytest.mark.parametrize("late", [1, 2])
+def test_the_callers_own_array_becomes_wide_after_elements_were_removed(kind: str, late: int) -> None:
+    def run(mode: str) -> tuple[Any, ...]:
+        weight = ad.Float(1.5)
+        dr.enable_grad(weight)
+        state = ad.Float(weight) if kind == "scalar" else ad.Array3f(weight, 2, weight)
+        iterations = iter(range(9))
+
+        def body(i: ad.UInt32, lane: ad.UInt32, state: Any) -> Any:
+            if mode == "symbolic" or next(iterations) >= late:
+                added = dr.select(i >= late, ad.Float(lane) * weight, 0)
+                if kind == "scalar":
+                    state += added
+                else:
+                    state.x += added
+            return i + 1, lane, state
+
+        lane = dr.arange(ad.UInt32, WIDTH)
+        found = dr.while_loop((ad.UInt32(0), lane, state), lambda i, lane, state: i < 1 + (lane & 3), body, mode=mode,
+                              compress=True)[2]
+        assert found is state
+        dr.backward(dr.sum(found if kind == "scalar" else dr.sum(found)))
+        return found, weight.grad
+
+    same(run("evaluated"), run("symbolic"))
+
+
 @pytest.mark.parametrize("count", [2, 7, 50, WIDTH])
 def test_tables_of_the_state_stay_whole(count: int) -> None:
     """Also those that have as many elements as there are lanes, at some time or other."""
