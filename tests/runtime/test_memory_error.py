@@ -14,6 +14,7 @@ PRELUDE = """
 import resource
 import drjit as dr, drjit_core as core
 from drjit.llvm import Float, Float64
+from drjit_core.llvm import jit
 
 def limit(more):
     with open("/proc/self/statm") as file:
@@ -31,7 +32,8 @@ def attempt(function):
 large = dr.opaque(Float, 1, 1 << 22)
 core.set_label(large._nodes()[0], "weights")
 small = dr.opaque(Float64, 1, 1 << 16)
-dr.eval(dr.arange(Float, 1 << 20) + large[0])  # threads and code are there
+dr.eval(dr.arange(Float, 1 << 20) + large[0])
+jit.engine()  # threads, code and LLVM are there
 """
 
 

@@ -2,7 +2,8 @@
 
 LLVM can kill the process, so that what reaches it is text of our own or object code whose checksum was verified.
 Kernels live in an LLJIT under unique library names and are unloaded when their :class:`NativeCode` dies.  llvmlite and
-LLVM are loaded at the first compilation, not at import.
+LLVM are loaded at the first compilation, not at import, which takes as long as all else that a first evaluation of a
+kernel on disk does: what is known of the machine by then is :func:`remembered <remember>`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import CompilationError
+from . import objects
 
-__all__ = ["NativeCode", "assembly", "compile_text", "engine", "host_cpu", "lanes", "link", "lock", "triple", "version"]
+__all__ = ["Host", "NativeCode", "assembly", "compile_text", "engine", "host_cpu", "is_x86", "lanes", "link", "lock",
+           "remember", "triple", "version"]
 
 _serial = itertools.count()
 #: LLVM is used by one thread at a time.
@@ -26,10 +29,10 @@ lock = threading.RLock()
 class NativeCode:
     """Functions of one module in executable memory, by name; unloaded with this object."""
 
-    __slots__ = ("_tracker", "addresses", "size")
+    __slots__ = ("_held", "addresses", "size")
 
-    def __init__(self, tracker: Any, addresses: dict[str, int], size: int) -> None:
-        self._tracker = tracker
+    def __init__(self, held: Any, addresses: dict[str, int], size: int) -> None:
+        self._held = held  # what unloads them when it is let go
         self.addresses = addresses
         self.size = size
 
@@ -43,6 +46,35 @@ def _binding() -> Any:
     return binding
 
 
+class Host(NamedTuple):
+    """What LLVM says of this machine: name and features of the processor, its target triple; and LLVM's version."""
+
+    processor: str
+    features: str
+    triple: str
+    version: str
+
+
+def _asked() -> Host:
+    binding = _binding()
+    return Host(binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(), binding.get_default_triple(),
+                ".".join(map(str, binding.llvm_version_info)))
+
+
+_recall: Callable[[Callable[[], Host]], Host] = lambda ask: ask()  # noqa: E731
+
+
+def remember(recall: Callable[[Callable[[], Host]], Host]) -> None:
+    """Tell what knows the host without LLVM, given what asks that."""
+    global _recall
+    _recall = recall
+
+
+@cache
+def _host() -> Host:
+    return _recall(_asked)
+
+
 @cache
 def host_cpu() -> tuple[str, str]:
     """Name and feature string of the host's processor.
@@ -50,21 +82,18 @@ def host_cpu() -> tuple[str, str]:
     LLVM holds the gathers of AMD's AVX2 processors for slow, and branches for each lane instead: under a random mask
     that takes six times as long (Zen 3, 4M elements of a table of 1 KiB: 8.6 and 1.5 ms).
     """
-    binding = _binding()
-    features = binding.get_host_cpu_features().flatten()
-    return binding.get_host_cpu_name(), features + (",+fast-gather" if "+avx2" in features.split(",") else "")
+    features = _host().features
+    return _host().processor, features + (",+fast-gather" if "+avx2" in features.split(",") else "")
 
 
-@cache
-def version() -> tuple[int, int, int]:
+def version() -> tuple[int, ...]:
     """Version of LLVM."""
-    return tuple(_binding().llvm_version_info)
+    return tuple(map(int, _host().version.split(".")))
 
 
-@cache
 def triple() -> str:
     """The host's target triple."""
-    return str(_binding().get_default_triple())
+    return _host().triple
 
 
 @cache
@@ -128,13 +157,16 @@ def assembly(text: str, level: int = 2) -> str:
 
 def link(code: bytes, exports: Iterable[str], imports: Mapping[str, int] | None = None) -> NativeCode:
     """Load object code that :func:`compile_text` has made; ``imports`` are addresses of external symbols."""
+    exports = list(exports)
+    found = None if imports else objects.load(code, exports)
+    if found is not None:
+        return NativeCode(found.memory, found.addresses, len(code))
     with lock:
         builder = _binding().JITLibraryBuilder()
         builder.add_object_img(code)
-        names = list(exports)
-        for name in names:
+        for name in exports:
             builder.export_symbol(name)
         for name, address in (imports or {}).items():
             builder.import_symbol(name, address)
         tracker = builder.link(engine(), f"kernel{next(_serial)}")
-        return NativeCode(tracker, {name: tracker[name] for name in names}, len(code))
+        return NativeCode(tracker, {name: tracker[name] for name in exports}, len(code))

@@ -31,7 +31,7 @@ from importlib.machinery import (
 )
 from pathlib import Path
 
-__all__ = ["Environment", "directory", "emitter", "load", "lock", "report", "store"]
+__all__ = ["Environment", "directory", "emitter", "identity", "load", "lock", "remembered", "report", "store"]
 
 _MAGIC = b"drjit\x00\x00\x02"  # the last byte is the version of the format
 _DIGEST = 32
@@ -125,17 +125,30 @@ def _hash_of_modules() -> bytes:
     root = os.path.dirname(spec.origin)
     files = sorted(_files_below(root))
     _require_modules([path for path, _ in files])
-    listing = "\n".join(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
-                        for path, status in files)
-    key = hashlib.blake2b(f"{root}\n{listing}".encode(), digest_size=_DIGEST).digest()
-    folder = _folder()
-    known = None if folder is None else _load(folder, key)
-    if known is None:
+    listing = "\n".join(path + identity(status) for path, status in files)
+
+    def read() -> bytes:
         found = []
         for path, _ in files:
             with open(path, "rb", buffering=0) as file:
                 found.append((path[len(root):], file.read()))
-        known = _hash(found)
+        return _hash(found)
+
+    return remembered(f"{root}\n{listing}", read)
+
+
+def identity(status: os.stat_result) -> str:
+    """What the file system says of a file, which is another one if somebody changes or replaces it."""
+    return f" {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
+
+
+def remembered(words: str, make: Callable[[], bytes]) -> bytes:
+    """What a function makes, from the cache if it is there; the words tell all that it depends on."""
+    key = hashlib.blake2b(words.encode(), digest_size=_DIGEST).digest()
+    folder = _folder()
+    known = None if folder is None else _load(folder, key)
+    if known is None:
+        known = make()
         if folder is not None:
             _store(folder, key, known)
     return known

@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import glob
+import importlib.util
+import os
+from collections.abc import Callable, Iterable
 
 from ...llvm import jit
-from ..disk import Environment, load, store
+from ..disk import Environment, identity, load, remembered, store
 
 __all__ = ["ENVIRONMENT", "load_native", "load_or_compile"]
 
 #: The processor, the version of LLVM, and the system.
 ENVIRONMENT = Environment(lambda: (*jit.host_cpu(), ".".join(map(str, jit.version())), jit.triple()))
+
+
+def _host(ask: Callable[[], jit.Host]) -> jit.Host:
+    """What LLVM says of this machine, from the cache on disk if the library is the same, and the processor."""
+    found = importlib.util.find_spec("llvmlite")
+    folders = () if found is None else found.submodule_search_locations or ()
+    libraries = [path for folder in folders for path in glob.glob(os.path.join(folder, "binding", "*llvmlite.*"))]
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:  # each further processor takes the system some time
+            words = [line for line in file.read(1 << 12).decode().partition("\n\n")[0].splitlines()
+                     if not line.startswith(_CHANGES)]
+        words += [path + identity(os.stat(path)) for path in libraries]
+    except OSError:  # another system
+        return ask()
+    if not libraries:
+        return ask()
+    return jit.Host(*remembered("\n".join(["host", *words]), lambda: "\n".join(ask()).encode()).decode().split("\n"))
+
+
+#: Lines of ``/proc/cpuinfo`` that are others at other times.
+_CHANGES = "cpu MHz", "bogomips", "BogoMIPS"
+
+jit.remember(_host)
 
 
 def _key_of_native(name: str, text: str, level: int) -> bytes:
