@@ -10,7 +10,6 @@ from ..codegen.linear import Instruction
 from ..codegen.program import ALIGNED
 from ..ops.table import CAST, EVALUATED, FIRST_ELEMENTWISE, FIRST_EXPANDED
 from ..types import TYPE_BITS, UINT32, UINT64
-from . import texts
 from .function import FunctionEmitter
 from .texts import TEXTS, TypeText
 
@@ -80,5 +79,5 @@ def _write_later(emitter: FunctionEmitter, instruction: Instruction) -> str:
                 for operand in instruction.operands]
     last = instruction.operands[-1].type
     if instruction.kind == CAST:
-        return w.named(lambda name: texts.cast(name, operands[0], types[last], type_))
+        return w.cast(operands[0], types[last], type_)
     return w.named(lambda name: TEXTS[instruction.kind << TYPE_BITS | last](name, *operands, types[last]))

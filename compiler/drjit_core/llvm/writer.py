@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ..types import INT32, TYPES
 from .lines import ATTRIBUTES, Lines
 from .texts import TypeText, cast, vector
 
@@ -220,12 +221,10 @@ class Writer:
 
         (LLVM 22 ends the process at level 0 if ``llvm.get.active.lane.mask`` gives the mask of a masked load.)
         """
-        packet = f"<{lanes} x i32>"
+        packet = TypeText(TYPES[INT32], lanes)
         few = self(f"trunc i64 {self.call('i64', 'llvm.smin.i64', f'i64 {count}', f'i64 {lanes}')} to i32")
-        places = ", ".join(f"i32 {lanes - 1 - lane if last else lane}" for lane in range(lanes))
-        first = self(f"insertelement {packet} poison, i32 {few}, i64 0")
-        counts = self(f"shufflevector {packet} {first}, {packet} poison, {packet} zeroinitializer")
-        return self(f"icmp sgt {packet} {counts}, <{places}>")
+        places = range(lanes - 1, -1, -1) if last else range(lanes)
+        return self(f"icmp sgt {packet} {self.splat(packet, few)}, {vector('i32', places)}")
 
     # --- blocks ------------------------------------------------------------------------------------------------------
 
