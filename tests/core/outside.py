@@ -108,48 +108,43 @@ derivatives.register(ROW.name, derivatives.Derivative(_forward, _reverse, _scatt
 
 
 def _print(emitter: FunctionEmitter, instruction: Instruction) -> None:
-    uniform, (access,) = instruction.uniform, instruction.accesses
-    real, whole, mask = (emitter.types(uniform)[type_] for type_ in (FLOAT32, UINT32, BOOL))
-    name, base, out = f"%v{instruction.number}", emitter.parameter(access.slot, "ptr"), emitter.lines
-    u, v, width, height, wanted = emitter.values(instruction.operands, uniform)
-    out.append(f"{name}_k = and {mask} {wanted}, {emitter.active_mask(uniform)}")
-    for axis, coordinate, extent in (("x", u, width), ("y", v, height)):
-        out += [f"{name}_{axis}e = sub {whole} {extent}, {whole.splat(1)}",
-                f"{name}_{axis}l = uitofp {whole} {name}_{axis}e to {real}",
-                f"{name}_{axis}m = fmul {real} {coordinate}, {name}_{axis}l",
-                f"{name}_{axis}n = call {real} @llvm.maxnum.{real.suffix}({real} {name}_{axis}m, {real} "
-                f"{real.splat('0.0')})",
-                f"{name}_{axis}p = call {real} @llvm.minnum.{real.suffix}({real} {name}_{axis}n, {real} "
-                f"{name}_{axis}l)",
-                f"{name}_{axis}t = fptoui {real} {name}_{axis}p to {whole}",
-                f"{name}_{axis}f = sub {whole} {extent}, {whole.splat(2)}",
-                f"{name}_{axis} = call {whole} @llvm.umin.{whole.suffix}({whole} {name}_{axis}t, {whole} "
-                f"{name}_{axis}f)",
-                f"{name}_{axis}r = uitofp {whole} {name}_{axis} to {real}",
-                f"{name}_{axis}d = fsub {real} {name}_{axis}p, {name}_{axis}r"]
-    out += [f"{name}_row = mul {whole} {name}_y, {width}", f"{name}_0 = add {whole} {name}_row, {name}_x",
-            f"{name}_1 = add {whole} {name}_0, {whole.splat(1)}", f"{name}_2 = add {whole} {name}_0, {width}",
-            f"{name}_3 = add {whole} {name}_2, {whole.splat(1)}"]
-    long = emitter.types(uniform)[UINT64]
-    for corner in range(4):
-        at, value, index = f"{name}_a{corner}", f"{name}_t{corner}", f"{whole} {name}_{corner}"
+    uniform, (access,), w = instruction.uniform, instruction.accesses, emitter.writer
+    real, whole, mask, long = (emitter.types(uniform)[type_] for type_ in (FLOAT32, UINT32, BOOL, UINT64))
+    base = emitter.parameter(access.slot, "ptr")
+    *coordinates, width, height, wanted = emitter.values(instruction.operands, uniform)
+    wanted = w(f"and {mask} {wanted}, {emitter.active_mask(uniform)}")
+    places, weights = [], []
+    for coordinate, extent in zip(coordinates, (width, height), strict=True):
+        last = w(f"sub {whole} {extent}, {whole.splat(1)}")
+        last_real = w(f"uitofp {whole} {last} to {real}")
+        position = w(f"fmul {real} {coordinate}, {last_real}")
+        position = w.call(real, f"llvm.maxnum.{real.suffix}", f"{real} {position}", f"{real} {real.splat('0.0')}")
+        position = w.call(real, f"llvm.minnum.{real.suffix}", f"{real} {position}", f"{real} {last_real}")
+        place, last = w(f"fptoui {real} {position} to {whole}"), w(f"sub {whole} {extent}, {whole.splat(2)}")
+        places.append(w.call(whole, f"llvm.umin.{whole.suffix}", f"{whole} {place}", f"{whole} {last}"))
+        weights.append(w(f"fsub {real} {position}, {w(f'uitofp {whole} {places[-1]} to {real}')}"))
+    row = w(f"mul {whole} {places[1]}, {width}")
+    corners = [w(f"add {whole} {row}, {places[0]}")]
+    corners += [w(f"add {whole} {corners[0]}, {step}") for step in (whole.splat(1), width)]
+    corners.append(w(f"add {whole} {corners[2]}, {whole.splat(1)}"))
+    texels = []
+    for corner in corners:
+        index = f"{whole} {corner}"
         if access.wide or uniform:  # as long as it need not be, the address computation extends it by its sign
-            out.append(f"{name}_i{corner} = zext {index} to {long}")
-            index = f"{long} {name}_i{corner}"
-        out.append(f"{at} = getelementptr float, ptr {base}, {index}")
+            index = f"{long} {w(f'zext {index} to {long}')}"
+        at = w(f"getelementptr float, ptr {base}, {index}")
         if uniform:
-            out += [f"{at}_k = select i1 {name}_k, ptr {at}, ptr %parameters",
-                    f"{value}_r = load float, ptr {at}_k, align 4",
-                    f"{value} = select i1 {name}_k, float {value}_r, float 0.0"]
+            found = w.load("float", w.either(wanted, "ptr", at, "%parameters"), 4)
+            texels.append(w.either(wanted, "float", found, "0.0"))
         else:
-            out.append(f"{value} = call {real} @llvm.masked.gather.{real.suffix}.v{emitter.lanes}p0({real.of('ptr')} "
-                       f"{at}, i32 4, {mask} {name}_k, {real} zeroinitializer)")
-    for result, first, second, weight in (("u0", "t0", "t1", "xd"), ("u1", "t2", "t3", "xd"), ("", "u0", "u1", "yd")):
-        found = f"{name}_{result}" if result else name
-        out += [f"{found}_s = fsub {real} {name}_{second}, {name}_{first}",
-                f"{found}_w = fmul {real} {found}_s, {name}_{weight}",
-                f"{found} = fadd {real} {name}_{first}, {found}_w"]
-    emitter.define(instruction, name)
+            texels.append(w.gathered(real, at, 4, wanted))
+
+    def between(a: str, b: str, weight: str) -> str:
+        part = w(f"fmul {real} {w(f'fsub {real} {b}, {a}')}, {weight}")
+        return w(f"fadd {real} {a}, {part}")
+
+    rows = (between(*texels[first:first + 2], weights[0]) for first in (0, 2))
+    emitter.define(instruction, between(*rows, weights[1]))
 
 
 emit.register(ROW.kind, _print)
@@ -197,11 +192,10 @@ def cross(a: Node, b: Node, c: Node, d: Node, *, attr: int = 0, payload: Any = N
 
 
 def _print_cross(emitter: FunctionEmitter, instruction: Instruction) -> None:
-    name, type_ = f"%v{instruction.number}", emitter.types(instruction.uniform)[instruction.type]
+    w, type_ = emitter.writer, emitter.types(instruction.uniform)[instruction.type]
     a, b, c, d = emitter.values(instruction.operands, instruction.uniform)
-    emitter.lines += [f"{name}_p = fmul {type_} {a}, {b}", f"{name}_q = fmul {type_} {c}, {d}",
-                      f"{name} = fsub {type_} {name}_p, {name}_q"]
-    emitter.define(instruction, name)
+    products = w(f"fmul {type_} {a}, {b}"), w(f"fmul {type_} {c}, {d}")
+    emitter.define(instruction, w(f"fsub {type_} {products[0]}, {products[1]}"))
 
 
 def _factor(operands: Sequence[Node], place: int, gradient: Node) -> Node:

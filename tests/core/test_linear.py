@@ -423,17 +423,20 @@ def compare(emitter: FunctionEmitter, text: str) -> None:
     """What a function's text defines is what the linear program says: all of it, in packets or not, once or often."""
     function = emitter.function
     assert emitter.names.keys() == function.instructions.keys()
-    once, often = defined("\n".join([*emitter.prologue, *emitter.entry])), defined("\n".join(emitter.body))
+    once, often = (defined("\n".join(line for writer in writers for line in writer.lines))
+                   for writers in ((emitter.prologue, emitter.entry), (emitter.body,)))
     everywhere = defined(text)
     assert len(everywhere) == len(set(everywhere)), "a name is defined twice"
+    given = {argument.number for argument in (*function.arguments, function.live) if argument is not None}
     for instruction in function:
         name = emitter.names[instruction.number]
-        if name == f"%v{instruction.number}" and instruction.kind != SCATTER:
+        # literals that are held, and what a function is given, are loaded at the beginning
+        if name in everywhere and instruction.kind != LITERAL and instruction.number not in given:
             place = once if instruction.once or not function.vectorized else often
             assert name in place, f"{instruction} is not where it should be"
             (line,) = re.findall(rf"^{re.escape(name)} = (.*)", text, re.MULTILINE)
             assert (f"<{emitter.lanes} x" not in line) == instruction.uniform, f"{instruction}: {line}"
-    assert set(re.findall(r"^v?%v(\d+) =", text, re.MULTILINE)) <= {str(number) for number in function.instructions}
+    assert set(re.findall(r"^%v(\d+) =", text, re.MULTILINE)) <= {str(number) for number in function.instructions}
 
 
 def test_random_programs_are_printed_as_the_linear_program_says(printed: list[tuple[FunctionEmitter, str]]) -> None:

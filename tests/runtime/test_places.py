@@ -398,6 +398,21 @@ def test_both_take_the_short_way(base: str) -> None:
 
 
 @pytest.mark.skipif(not rooms.compiled, reason="only the compiled form has a short way")
+def test_launches_by_methods_take_memory_of_the_heap_themselves() -> None:
+    run("Neutral", """
+        x, one = dr.opaque(cuda.Float, 2, 10), dr.opaque(cuda.Float, 3)
+        for repetition in range(4):
+            expected = list(x / dr.sum(x * one))
+        asked, before = [], second.recipes.launches
+        second.allocate = lambda nbytes: asked.append(nbytes) or CPU.allocate(second, nbytes)
+        result = x / dr.sum(x * one)
+        dr.eval(result)
+        assert not asked and second.recipes.launches == before + 2
+        assert list(result) == expected
+    """)
+
+
+@pytest.mark.skipif(not rooms.compiled, reason="only the compiled form has a short way")
 def test_what_is_interrupted_when_it_has_begun_counts_as_done() -> None:
     run("Neutral", """
         from drjit_core.runtime.backends import LLVM

@@ -13,7 +13,8 @@ from ..codegen.records import ENTRY_WORDS
 from ..types import BOOL, UINT32
 from .function import FunctionEmitter
 from .module import ModuleContext
-from .texts import zero
+from .texts import TypeText, zero
+from .writer import Writer
 
 __all__ = ["call", "name_of_function", "target"]
 
@@ -21,6 +22,7 @@ __all__ = ["call", "name_of_function", "target"]
 #: elements of the first one tells. 1M elements on one thread, a function of 30 literals: of two targets a packet 4.9 ms
 #: (together 13.9), of sixteen 51.4 (20.9); of one literal and one array: 2.6 (4.1), 15.7 (4.5).
 _FEW_TARGETS = 5
+_ENTRY = f"[{ENTRY_WORDS} x ptr]"
 
 
 def name_of_function(number: int, records: bool = False) -> str:
@@ -34,168 +36,148 @@ def _slot_bytes(emitter: FunctionEmitter) -> int:
 
 def call(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """A call."""
-    site, (target, wanted, *_) = instruction.site, instruction.operands
+    site, (target, wanted, *_), uniform, w = (instruction.site, instruction.operands, instruction.uniform,
+                                              emitter.writer)
     assert site is not None
-    number, uniform = instruction.number, instruction.uniform
-    types, out, name = emitter.types(uniform), emitter.lines, f"%call{number}"
-    mask, words, size = types[BOOL], types[UINT32], _slot_bytes(emitter)
+    types, size = emitter.types(uniform), _slot_bytes(emitter)
+    mask, words, bits = types[BOOL], types[UINT32], "i8" if uniform else f"i{emitter.lanes}"
     count = len(site.arguments) + len(site.results) + len(site.extras)
     shared = site.shared and not uniform
-    emitter.prologue.append(f"{name}_slots = alloca [{max(count + shared, 1) * size} x i8], align 64")
+    slots = emitter.prologue(f"alloca [{max(count + shared, 1) * size} x i8], align 64")
 
     def at(place: int) -> str:
-        address = f"{name}_slot{place}_{len(out)}"
-        out.append(f"{address} = getelementptr i8, ptr {name}_slots, i64 {place * size}")
-        return address
+        return w.beyond(slots, place * size)
 
-    def put(place: int, type_: int, text: str) -> None:
-        stored = emitter.stored_type(type_, uniform)
-        if type_ == BOOL and text != "zeroinitializer":
-            out.append(f"{name}_byte{place} = zext {mask} {text} to {stored}")
-            text = f"{name}_byte{place}"
-        out.append(f"store {stored} {text}, ptr {at(place)}, align 64")
+    def put(place: int, value: Instruction) -> None:
+        text = emitter.to_memory(emitter.value(value, uniform), value.type, uniform)
+        w.store(emitter.stored_type(value.type, uniform), text, at(place), 64)
 
+    first_result = len(site.arguments)
     for place, value in enumerate(site.arguments):
-        put(place, value.type, emitter.value(value, uniform))
-    for place, type_ in enumerate(site.results, len(site.arguments)):
+        put(place, value)
+    for place, type_ in enumerate(site.results, first_result):
         stored = emitter.stored_type(type_, uniform)
-        out.append(f"store {stored} {zero(stored)}, ptr {at(place)}, align 64")
-    for place, value in enumerate(site.extras, len(site.arguments) + len(site.results)):
-        put(place, value.type, emitter.value(value, uniform))
+        w.store(stored, zero(stored), at(place), 64)
+    for place, value in enumerate(site.extras, first_result + len(site.results)):
+        put(place, value)
 
     table, limit = emitter.parameter(site.slot, "ptr"), emitter.parameter(site.slot + 1, "i32")
     if not uniform:
         limit = emitter.broadcast(limit, words)
     index = emitter.value(target, uniform)
-    out.append(f"{name}_known = icmp ult {words} {index}, {limit}")
-    out.append(f"{name}_wanted = and {mask} {emitter.value(wanted, uniform)}, {emitter.active_mask(uniform)}")
-    out.append(f"{name}_all = and {mask} {name}_wanted, {name}_known")
-    before, head, one, done = emitter.label, *(f"call{number}_{part}" for part in ("head", "one", "done"))
-    single, several = (f"call{number}_{part}" for part in ("single", "several"))
-    bits = "i8" if uniform else f"i{emitter.lanes}"
+    known = w(f"icmp ult {words} {index}, {limit}")
+    all_ = w(f"and {mask} {emitter.value(wanted, uniform)}, {emitter.active_mask(uniform)}")
+    all_, done = w(f"and {mask} {all_}, {known}"), w.label("done")
+
+    def run(entry: str, chosen: str) -> None:
+        """Call the function of an entry for some lanes, which are bits."""
+        function, record = w(f"load ptr, ptr {entry}"), w(f"load ptr, ptr {w.at('ptr', entry, 1)}")
+        w.line(f"call void {function}(ptr {record}, {bits} {chosen}, ptr {slots})")
+
     if uniform:
-        out.append(f"br i1 {name}_all, label %{one}, label %{done}")
-        emitter.open_block(one)
-        out += [f"{name}_bits = zext i1 {name}_all to i8", f"{name}_index = zext i32 {index} to i64"]
+        w.only_if(all_, done)
+        chosen, number = w(f"zext i1 {all_} to i8"), w(f"zext i32 {index} to i64")
+        run(w.at(_ENTRY, table, number), chosen)
+        w.go(done)
     else:
-        out.append(f"br label %{head}")
-        emitter.open_block(head)
-        more = f", [ {name}_left, %{several} ]" if shared else ""
-        out += [f"{name}_rest = phi {mask} [ {name}_all, %{before} ], [ {name}_next, %{single if shared else one} ]"
-                f"{more}",
-                f"{name}_rest_bits = bitcast {mask} {name}_rest to {bits}",
-                f"{name}_any = icmp ne {bits} {name}_rest_bits, 0",
-                f"br i1 {name}_any, label %{one}, label %{done}"]
-        emitter.open_block(one)
-        out += [f"{name}_first = call {bits} @llvm.cttz.{bits}({bits} {name}_rest_bits, i1 true)",
-                f"{name}_target = extractelement {words} {index}, {bits} {name}_first",
-                f"{name}_targets_0 = insertelement {words} poison, i32 {name}_target, i32 0",
-                f"{name}_targets = shufflevector {words} {name}_targets_0, {words} poison, "
-                f"<{emitter.lanes} x i32> zeroinitializer",
-                f"{name}_same = icmp eq {words} {index}, {name}_targets",
-                f"{name}_now = and {mask} {name}_rest, {name}_same",
-                f"{name}_bits = bitcast {mask} {name}_now to {bits}",
-                f"{name}_others = xor {mask} {name}_now, {mask.splat('true')}",
-                f"{name}_next = and {mask} {name}_rest, {name}_others",
-                f"{name}_index = zext i32 {name}_target to i64"]
-    out.append(f"{name}_entry = getelementptr [{ENTRY_WORDS} x ptr], ptr {table}, i64 {name}_index")
-    if shared:
-        out += [f"{name}_shared_at = getelementptr ptr, ptr {name}_entry, i64 2",
-                f"{name}_shared = load ptr, ptr {name}_shared_at",
-                *_popcount(f"{name}_count", f"{name}_bits", bits),
-                *_popcount(f"{name}_rest_count", f"{name}_rest_bits", bits),
-                f"{name}_many = mul i32 {name}_count, {_FEW_TARGETS}",
-                f"{name}_are_few = icmp uge i32 {name}_many, {name}_rest_count",
-                f"{name}_is_own = icmp eq ptr {name}_shared, null",
-                f"{name}_is_single = or i1 {name}_are_few, {name}_is_own",
-                f"br i1 {name}_is_single, label %{single}, label %{several}"]
-        emitter.open_block(several)
-        _several_targets(emitter, name, table, index, at(count))
-        out.append(f"br label %{head}")
-        emitter.open_block(single)
-    out += [f"{name}_function = load ptr, ptr {name}_entry",
-            f"{name}_record_at = getelementptr ptr, ptr {name}_entry, i64 1",
-            f"{name}_record = load ptr, ptr {name}_record_at",
-            f"call void {name}_function(ptr {name}_record, {bits} {name}_bits, ptr {name}_slots)",
-            f"br label %{done if uniform else head}"]
-    emitter.open_block(done)
-    for i, type_ in enumerate(site.results):
-        stored = emitter.stored_type(type_, uniform)
-        loaded = f"{name}_{i}" + ("_byte" if type_ == BOOL else "")
-        out.append(f"{loaded} = load {stored}, ptr {at(len(site.arguments) + i)}, align 64")
-        if type_ == BOOL:
-            out.append(f"{name}_{i} = icmp ne {stored} {loaded}, {zero(stored)}")
-    emitter.define(instruction, name)
+        before, head = w.here, w.label("head")
+        w.go(head)
+        w.open(head)
+        rest, meet = w.late_phi(mask)
+        rest_bits = emitter.bits_of(rest)
+        w.only_if(w(f"icmp ne {bits} {rest_bits}, 0"), done)
+        first = w.call(bits, f"llvm.cttz.{bits}", f"{bits} {rest_bits}", "i1 true")
+        first_target = w(f"extractelement {words} {index}, {bits} {first}")
+        same = w(f"icmp eq {words} {index}, {w.splat(words, first_target)}")
+        now = w(f"and {mask} {rest}, {same}")
+        chosen = emitter.bits_of(now)
+        following = _without(w, mask, rest, now)
+        entry = w.at(_ENTRY, table, w(f"zext i32 {first_target} to i64"))
+        lefts = []
+        if shared:
+            function = w(f"load ptr, ptr {w.at('ptr', entry, 2)}")
+            count_of_first, count_of_rest = _popcount(w, chosen, bits), _popcount(w, rest_bits, bits)
+            many = w(f"mul i32 {count_of_first}, {_FEW_TARGETS}")
+            are_few = w(f"icmp uge i32 {many}, {count_of_rest}")
+            is_own = w(f"icmp eq ptr {function}, null")
+            single, several = w.label("single"), w.label("several")
+            w.fork(w(f"or i1 {are_few}, {is_own}"), single, several)
+            w.open(several)
+            lefts.append((_several_targets(emitter, table, index, rest, function, slots, at(count)), several))
+            w.go(head)
+            w.open(single)
+        run(entry, chosen)
+        meet((all_, before), (following, w.here), *lefts)
+        w.go(head)
+    w.open(done)
+    results = []
+    for place, type_ in enumerate(site.results, first_result):
+        found = w.load(emitter.stored_type(type_, uniform), at(place), 64)
+        results.append(emitter.from_memory(found, type_, uniform))
+    emitter.results[instruction.number] = results
+    emitter.define(instruction, "")
 
 
-def _popcount(name: str, word: str, bits: str) -> list[str]:
-    return [f"{name}_w = zext {bits} {word} to i32", f"{name} = call i32 @llvm.ctpop.i32(i32 {name}_w)"]
+def _popcount(w: Writer, word: str, bits: str) -> str:
+    return w.call("i32", "llvm.ctpop.i32", f"i32 {w(f'zext {bits} {word} to i32')}")
 
 
-def _several_targets(emitter: FunctionEmitter, name: str, table: str, index: str, memory: str) -> None:
-    """Text of the call of a function with all elements whose targets share it, and of the mask of what is left."""
-    lanes, mask, words = emitter.lanes, emitter.packets[BOOL], emitter.packets[UINT32]
-    pointers, bits = f"<{lanes} x ptr>", f"i{lanes}"
-    gather = f"call {pointers} @llvm.masked.gather.v{lanes}p0.v{lanes}p0({pointers}"
-    emitter.lines += [
-        f"{name}_indices = zext {words} {index} to <{lanes} x i64>",
-        f"{name}_entries = getelementptr [{ENTRY_WORDS} x ptr], ptr {table}, <{lanes} x i64> {name}_indices",
-        f"{name}_functions_at = getelementptr ptr, {pointers} {name}_entries, i64 2",
-        f"{name}_functions = {gather} {name}_functions_at, i32 8, {mask} {name}_rest, {pointers} zeroinitializer)",
-        f"{name}_shared_0 = insertelement {pointers} poison, ptr {name}_shared, i32 0",
-        f"{name}_shared_all = shufflevector {pointers} {name}_shared_0, {pointers} poison, "
-        f"<{lanes} x i32> zeroinitializer",
-        f"{name}_equal = icmp eq {pointers} {name}_functions, {name}_shared_all",
-        f"{name}_together = and {mask} {name}_rest, {name}_equal",
-        f"{name}_records_at = getelementptr ptr, {pointers} {name}_entries, i64 1",
-        f"{name}_records = {gather} {name}_records_at, i32 8, {mask} {name}_together, {pointers} zeroinitializer)",
-        f"store {pointers} {name}_records, ptr {memory}, align 64",
-        f"{name}_together_bits = bitcast {mask} {name}_together to {bits}",
-        f"call void {name}_shared(ptr {memory}, {bits} {name}_together_bits, ptr {name}_slots)",
-        f"{name}_apart = xor {mask} {name}_together, {mask.splat('true')}",
-        f"{name}_left = and {mask} {name}_rest, {name}_apart"]
+def _without(w: Writer, mask: TypeText, all_: str, some: str) -> str:
+    """A mask without the lanes of another one."""
+    others = w(f"xor {mask} {some}, {mask.splat('true')}")
+    return w(f"and {mask} {all_}, {others}")
+
+
+def _several_targets(emitter: FunctionEmitter, table: str, index: str, rest: str, function: str, slots: str,
+                     memory: str) -> str:
+    """Call a function with all elements whose targets share it; the mask of what is left."""
+    w, lanes, mask, words = emitter.writer, emitter.lanes, emitter.packets[BOOL], emitter.packets[UINT32]
+    pointers = f"<{lanes} x ptr>"
+
+    def read(entries: str, word: int, where: str) -> str:
+        at = w(f"getelementptr ptr, {pointers} {entries}, i64 {word}")
+        return w.call(pointers, f"llvm.masked.gather.v{lanes}p0.v{lanes}p0", f"{pointers} {at}", "i32 8",
+                      f"{mask} {where}", f"{pointers} zeroinitializer")
+
+    indices = w(f"zext {words} {index} to <{lanes} x i64>")
+    entries = w(f"getelementptr {_ENTRY}, ptr {table}, <{lanes} x i64> {indices}")
+    functions = read(entries, 2, rest)
+    first = w(f"insertelement {pointers} poison, ptr {function}, i32 0")
+    all_ = w(f"shufflevector {pointers} {first}, {pointers} poison, <{lanes} x i32> zeroinitializer")
+    equal = w(f"icmp eq {pointers} {functions}, {all_}")
+    together = w(f"and {mask} {rest}, {equal}")
+    w.store(pointers, read(entries, 1, together), memory, 64)
+    w.line(f"call void {function}(ptr {memory}, i{lanes} {emitter.bits_of(together)}, ptr {slots})")
+    return _without(w, mask, rest, together)
 
 
 def target(module: ModuleContext, function: Function) -> str:
     """The text of a target's function; what it needs in turn is entered among the helpers of the module."""
     emitter = FunctionEmitter(module, function)
-    uniform, size = not emitter.vectorized, _slot_bytes(emitter)
-    types, out = emitter.types(uniform), emitter.lines
+    uniform, size, w = not emitter.vectorized, _slot_bytes(emitter), emitter.writer
+    types = emitter.types(uniform)
     mask, bits = types[BOOL], "i8" if uniform else f"i{emitter.lanes}"
-    live = "%live"
-    emitter.prologue.append(f"{live} = {'trunc i8' if uniform else f'bitcast {bits}'} %bits to {mask}")
+    live = emitter.live = emitter.prologue(f"{'trunc i8' if uniform else f'bitcast {bits}'} %bits to {mask}")
     if function.records:
-        emitter.prologue.append(f"%records = load <{emitter.lanes} x ptr>, ptr %parameters, align 64")
+        emitter.records = emitter.prologue.load(f"<{emitter.lanes} x ptr>", "%parameters", 64)
     emitter.set_active(live, uniform)
 
-    def load(place: str, type_: int, name: str) -> str:
-        stored = emitter.stored_type(type_, uniform)
-        out.append(f"{name}_offset = mul i64 {place}, {size}")
-        out.append(f"{name}_at = getelementptr i8, ptr %slots, i64 {name}_offset")
-        value = f"{name}_byte" if type_ == BOOL else name
-        out.append(f"{value} = load {stored}, ptr {name}_at, align 64")
-        if type_ == BOOL:
-            out.append(f"{name} = icmp ne {stored} {value}, {zero(stored)}")
-        return name
+    def load(place: object, type_: int) -> tuple[str, str]:
+        at = w.beyond("%slots", w.mul(place, size))
+        return at, emitter.from_memory(w.load(emitter.stored_type(type_, uniform), at, 64), type_, uniform)
 
     for place, argument in enumerate(function.arguments):
-        emitter.define(argument, load(str(place), argument.type, f"%argument{place}"))
+        emitter.define(argument, load(place, argument.type)[1])
     assert function.live is not None
     emitter.define(function.live, live)
     for extra in function.extras:
         assert extra.access is not None
-        offset = emitter.parameter(extra.access.slot, "i64")
-        emitter.define(extra, load(offset, extra.type, f"%v{extra.number}"))
+        emitter.define(extra, load(emitter.parameter(extra.access.slot, "i64"), extra.type)[1])
     emitter.run()
-    for i, result in enumerate(function.results):
-        stored, type_ = emitter.stored_type(result.type, uniform), types[result.type]
-        value, before = emitter.value(result, uniform), load(str(len(function.arguments) + i), result.type,
-                                                             f"%before{i}")
-        out.append(f"%after{i} = select {mask} {live}, {type_} {value}, {type_} {before}")
-        after = f"%after{i}"
-        if result.type == BOOL:
-            out.append(f"{after}_byte = zext {mask} {after} to {stored}")
-            after += "_byte"
-        out.append(f"store {stored} {after}, ptr %before{i}_at, align 64")
-    return emitter.text(f"void @{function.name}(ptr noalias %parameters, {bits} %bits, ptr %slots) #0", f"{bits} %bits",
-                        ["ret void"])
+    for place, result in enumerate(function.results, len(function.arguments)):
+        value, type_ = emitter.value(result, uniform), types[result.type]
+        at, before = load(place, result.type)
+        after = w(f"select {mask} {live}, {type_} {value}, {type_} {before}")
+        w.store(emitter.stored_type(result.type, uniform), emitter.to_memory(after, result.type, uniform), at, 64)
+    w.line("ret void")
+    return emitter.text(f"void @{function.name}(ptr noalias %parameters, {bits} %bits, ptr %slots) #0", f"{bits} %bits")

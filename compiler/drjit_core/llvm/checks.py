@@ -11,15 +11,13 @@ from ..codegen.linear import Access, Instruction
 from ..codegen.program import REPORT_WORDS
 from ..types import BOOL, TYPES, UINT64
 from .function import FunctionEmitter
+from .module import ModuleContext
 from .writer import Writer
 
 __all__ = ["within_bounds"]
 
-_REPORT_ONE, _REPORT_PACKET = "out_of_bounds", "out_of_bounds_packet"
 
-
-def within_bounds(emitter: FunctionEmitter, access: Access, index: Instruction, name: str, mask: str,
-                  uniform: bool) -> str:
+def within_bounds(emitter: FunctionEmitter, access: Access, index: Instruction, mask: str, uniform: bool) -> str:
     """The mask of an access without the lanes that are out of bounds, which are reported; without checks, the mask.
 
     Indices are compared as unsigned 64-bit numbers, signed ones sign-extended: negative ones are too large.
@@ -27,7 +25,7 @@ def within_bounds(emitter: FunctionEmitter, access: Access, index: Instruction, 
     check = access.check
     if check is None:
         return mask
-    types, out = emitter.types(uniform), emitter.lines
+    types, w = emitter.types(uniform), emitter.writer
     wide, mask_type = types[UINT64], types[BOOL]
     limit = emitter.parameter(check.slot, "i64")
     if not uniform:
@@ -35,71 +33,58 @@ def within_bounds(emitter: FunctionEmitter, access: Access, index: Instruction, 
     position = emitter.value(index, uniform)
     if TYPES[index.type].bits < 64:
         extend = "sext" if TYPES[index.type].kind == "i" else "zext"
-        out.append(f"{name}_position = {extend} {types[index.type]} {position} to {wide}")
-        position = f"{name}_position"
-    out.append(f"{name}_inside = icmp ult {wide} {position}, {limit}")
-    out.append(f"{name}_allowed = and {mask_type} {mask}, {name}_inside")
-    out.append(f"{name}_bad = xor {mask_type} {mask}, {name}_allowed")
-    report = emitter.parameter(emitter.function.report, "ptr")
-    out.append(f"{name}_report = getelementptr i64, ptr {report}, i64 {REPORT_WORDS * check.number}")
-    _helpers(emitter)
+        position = w(f"{extend} {types[index.type]} {position} to {wide}")
+    inside = w(f"icmp ult {wide} {position}, {limit}")
+    allowed = w(f"and {mask_type} {mask}, {inside}")
+    bad = w(f"xor {mask_type} {mask}, {allowed}")
+    report = w.at("i64", emitter.parameter(emitter.function.report, "ptr"), REPORT_WORDS * check.number)
+    function = _report_one(emitter.module) if uniform else _report_packet(emitter.module)
     if uniform:
-        out.append(f"{name}_count = {_count_of_uniform(emitter, name, out)}")
-        out.append(f"call void @{_REPORT_ONE}(ptr {name}_report, i64 {position}, i64 {name}_count)")
+        w.run(function, f"ptr {report}", f"i64 {position}", f"i64 {_count_of_uniform(emitter, bad)}")
     else:
-        out.append(f"call void @{_REPORT_PACKET}(ptr {name}_report, {wide} {position}, {mask_type} {name}_bad)")
-    return f"{name}_allowed"
+        w.run(function, f"ptr {report}", f"{wide} {position}", f"{mask_type} {bad}")
+    return allowed
 
 
-def _count_of_uniform(emitter: FunctionEmitter, name: str, out: list[str]) -> str:
+def _count_of_uniform(emitter: FunctionEmitter, bad: str) -> str:
     """The number of bad lanes of a scalar access: the active ones in a loop over packets, else one a launch, or one a
     call of a function."""
-    bad = f"{name}_bad"
+    w = emitter.writer
     if emitter.vectorized and emitter.in_region:
-        packet = emitter.packets[BOOL]
-        emitter.splat(f"{name}_everywhere", bad, packet, out)
-        out.append(f"{name}_active = and {packet} {name}_everywhere, {emitter.active_mask(False)}")
-        out.append(f"{name}_bits = bitcast {packet} {name}_active to i{emitter.lanes}")
-        out.append(f"{name}_ones = call i{emitter.lanes} @llvm.ctpop.i{emitter.lanes}(i{emitter.lanes} {name}_bits)")
-        return _as_word(f"{name}_ones", emitter.lanes)
+        packet, word = emitter.packets[BOOL], f"i{emitter.lanes}"
+        active = w(f"and {packet} {w.splat(packet, bad)}, {emitter.active_mask(False)}")
+        ones = w.call(word, f"llvm.ctpop.{word}", f"{word} {emitter.bits_of(active)}")
+        return w(_as_word(ones, emitter.lanes))
     if emitter.vectorized and emitter.function.live is None:  # a kernel: every block runs this: the first one reports
-        if "%first_block" not in emitter.loaded:
-            emitter.loaded.add("%first_block")
-            emitter.prologue.append("%first_block = icmp eq i64 %begin, 0")
-        out.append(f"{bad}_once = and i1 {bad}, %first_block")
-        bad += "_once"
-    return f"zext i1 {bad} to i64"
+        bad = w(f"and i1 {bad}, {emitter.keep('first block', lambda: emitter.prologue('icmp eq i64 %begin, 0'))}")
+    return w(f"zext i1 {bad} to i64")
 
 
 def _as_word(name: str, bits: int) -> str:
     return f"zext i{bits} {name} to i64" if bits < 64 else f"add i64 {name}, 0"
 
 
-def _helpers(emitter: FunctionEmitter) -> None:
-    """Add the functions that write a report to the module."""
-    if _REPORT_ONE in emitter.module.helpers:
-        return
-    w = Writer()
-    w.function(f"internal void @{_REPORT_ONE}(ptr %report, i64 %position, i64 %count)")
-    w.leave(w("icmp eq i64 %count, 0"))
-    before = w("atomicrmw add ptr %report, i64 %count monotonic, align 8")
-    w.branch(w(f"icmp eq i64 {before}, 0"), lambda: w.store("i64", "%position", w.at("i64", "%report", 1), 8))
-    w.end()
-    emitter.module.helpers[_REPORT_ONE] = w.functions()
-    if emitter.vectorized:
-        emitter.module.helpers[_REPORT_PACKET] = _report_packet(emitter.lanes, *(
-            str(emitter.packets[type_]) for type_ in (UINT64, BOOL)))
+def _report_one(module: ModuleContext) -> str:
+    """The function that reports lanes at one position."""
+    def write(w: Writer) -> None:
+        w.leave(w("icmp eq i64 %count, 0"))
+        before = w("atomicrmw add ptr %report, i64 %count monotonic, align 8")
+        w.branch(w(f"icmp eq i64 {before}, 0"), lambda: w.store("i64", "%position", w.at("i64", "%report", 1), 8))
+
+    return module.need_function("out_of_bounds", "ptr %report, i64 %position, i64 %count", write, attributes="#0")
 
 
-def _report_packet(lanes: int, wide: str, mask: str) -> str:
+def _report_packet(module: ModuleContext) -> str:
     """The function that reports some lanes of a packet."""
-    w, bits = Writer(), f"i{lanes}"
-    w.function(f"internal void @{_REPORT_PACKET}(ptr %report, {wide} %positions, {mask} %bad)")
-    bad = w(f"bitcast {mask} %bad to {bits}")
-    w.leave(w(f"icmp eq {bits} {bad}, 0"))
-    number = w.call(bits, f"llvm.cttz.{bits}", f"{bits} {bad}", "i1 true")
-    position = w(f"extractelement {wide} %positions, {bits} {number}")
-    count = w(_as_word(w.call(bits, f"llvm.ctpop.{bits}", f"{bits} {bad}"), lanes))
-    w.run(_REPORT_ONE, "ptr %report", f"i64 {position}", f"i64 {count}")
-    w.end()
-    return w.functions()
+    wide, mask, bits = module.packets[UINT64], module.packets[BOOL], f"i{module.lanes}"
+
+    def write(w: Writer) -> None:
+        bad = w(f"bitcast {mask} %bad to {bits}")
+        w.leave(w(f"icmp eq {bits} {bad}, 0"))
+        number = w.call(bits, f"llvm.cttz.{bits}", f"{bits} {bad}", "i1 true")
+        position = w(f"extractelement {wide} %positions, {bits} {number}")
+        count = w(_as_word(w.call(bits, f"llvm.ctpop.{bits}", f"{bits} {bad}"), module.lanes))
+        w.run(_report_one(module), "ptr %report", f"i64 {position}", f"i64 {count}")
+
+    return module.need_function("out_of_bounds_packet", f"ptr %report, {wide} %positions, {mask} %bad", write,
+                                attributes="#0")

@@ -9,7 +9,7 @@ arithmetic is defined for all operands.
 
 from __future__ import annotations
 
-from ..codegen.linear import Instruction
+from ..codegen.linear import Block, Instruction
 from ..ops.table import LOOP, PHI
 from ..types import BOOL
 from . import rare
@@ -21,55 +21,53 @@ __all__ = ["cond", "loop", "result"]
 
 def loop(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """A loop and its blocks."""
-    number, uniform = instruction.number, instruction.uniform
     condition_block, body_block = instruction.blocks
-    formals = condition_block.formals
+    formals, uniform, w = condition_block.formals, instruction.uniform, emitter.writer
     assert condition_block.mask is not None and body_block.mask is not None
-    types = emitter.types(uniform)
-    mask, outer_active = types[BOOL], emitter.active_mask(uniform)
+    mask, outer = emitter.types(uniform)[BOOL], (emitter.block, emitter.active, emitter.scalar_active)
     initial = [emitter.value(start, formal.uniform)
                for start, formal in zip(instruction.operands, formals, strict=True)]
-    out, before = emitter.lines, emitter.label
-    head, body, latch, done = (f"loop{number}_{part}" for part in ("head", "body", "latch", "done"))
-    out.append(f"br label %{head}")
-    emitter.open_block(head)
-    phis = len(out)  # known when the body is
-    for formal in formals:
-        emitter.define(formal, f"%v{formal.number}")
-        out.append("")
-    entering, live = (f"%loop{number}_{part}" for part in ("active", "live"))
-    out.append(f"{entering} = phi {mask} [ {outer_active}, %{before} ], [ {live}, %{latch} ]")
-    outer, outer_block = (emitter.active, emitter.scalar_active), emitter.block
+    before, head, latch, done = w.here, w.label("loop"), w.label("latch"), w.label("loop_done")
+    w.go(head)
+    w.open(head)
+    entries = [w.late_phi(emitter.types(formal.uniform)[formal.type]) for formal in formals]
+    for formal, (name, _) in zip(formals, entries, strict=True):
+        emitter.define(formal, name)
+    entering, meet = w.late_phi(mask)
+    entering_from = emitter.active_mask(uniform), before
     if condition_block.counts:
-        count = f"%loop{number}_count"
-        out.append(f"{count} = phi i64 [ 0, %{before} ], [ {count}_next, %{latch} ]")
+        count, count_on = w.late_phi("i64")
+        emitter.counts[instruction.number] = count
     emitter.set_active(entering, uniform)
     emitter.define(condition_block.mask, entering)
     emitter.region(condition_block)
     (condition,) = emitter.values(condition_block.results, uniform)
-    out.append(f"{live} = and {mask} {entering}, {condition}")
-    out.append(f"br i1 {emitter.any_element(f'%loop{number}_any', live, uniform)}, label %{body}, label %{done}")
-    emitter.open_block(body)
+    live = w(f"and {mask} {entering}, {condition}")
+    meet(entering_from, (live, latch))
+    w.only_if(emitter.any_element(live, uniform), done, "body")
     emitter.set_active(live, uniform)
     emitter.define(body_block.mask, live)
     emitter.region(body_block)
-    for place, (formal, start, final) in enumerate(zip(formals, initial, body_block.results, strict=True), phis):
-        value, name = emitter.value(final, formal.uniform), f"%v{formal.number}"
-        type_ = emitter.types(formal.uniform)[formal.type]
+    for formal, (name, complete), start, final in zip(formals, entries, initial, body_block.results, strict=True):
+        value, type_ = emitter.value(final, formal.uniform), emitter.types(formal.uniform)[formal.type]
         # elements that are done would go through branches that are rare otherwise
         if formal in instruction.asked or emitter.function.rare and not formal.uniform:
-            out.append(f"{name}_next = select {mask} {live}, {type_} {value}, {type_} {name}")
-            value = f"{name}_next"
-        out[place] = f"{name} = phi {type_} [ {start}, %{before} ], [ {value}, %{latch} ]"
-    out.append(f"br label %{latch}")
-    emitter.open_block(latch)
+            value = w(f"select {mask} {live}, {type_} {value}, {type_} {name}")
+        complete((start, before), (value, latch))
+    w.go(latch)
+    w.open(latch)
     if condition_block.counts:
-        out.append(f"%loop{number}_count_next = add i64 %loop{number}_count, 1")
-    out.append(f"br label %{head}")
-    emitter.open_block(done)
-    emitter.active, emitter.scalar_active = outer
-    emitter.enter(outer_block)
+        count_on((0, before), (w.add(count, 1), latch))
+    w.go(head)
+    w.open(done)
+    _leave(emitter, *outer)
     emitter.define(instruction, "")
+
+
+def _leave(emitter: FunctionEmitter, block: Block, active: str, scalar_active: str) -> None:
+    """Go on behind a region, in the block that it stands in, with the masks of that."""
+    emitter.active, emitter.scalar_active = active, scalar_active
+    emitter.enter(block)
 
 
 def cond(emitter: FunctionEmitter, instruction: Instruction) -> None:
@@ -77,46 +75,35 @@ def cond(emitter: FunctionEmitter, instruction: Instruction) -> None:
     if instruction.is_rare:
         rare.branch(emitter, instruction)
         return
-    number, uniform, chosen = instruction.number, instruction.uniform, instruction.operands[0]
-    types, out, name = emitter.types(uniform), emitter.lines, f"%cond{instruction.number}"
+    uniform, chosen, w = instruction.uniform, instruction.operands[0], emitter.writer
+    types, outer = emitter.types(uniform), (emitter.block, emitter.active, emitter.scalar_active)
     mask, condition, active = types[BOOL], emitter.value(chosen, uniform), emitter.active_mask(uniform)
-    out.append(f"{name}_else = xor {mask} {condition}, {mask.splat('true')}")
-    outer, outer_block = (emitter.active, emitter.scalar_active), emitter.block
+    otherwise = w(f"xor {mask} {condition}, {mask.splat('true')}")
     computed: list[list[str]] = []
-    for side, (block, wanted) in enumerate(zip(instruction.blocks, (condition, f"{name}_else"), strict=True)):
+    for block, wanted in zip(instruction.blocks, (condition, otherwise), strict=True):
         assert block.mask is not None
-        live = f"{name}_live{side}"
-        out.append(f"{live} = and {mask} {wanted}, {active}")
-        any_ = emitter.any_element(f"{name}_any{side}", live, uniform)
-        before, taken, done = emitter.label, f"cond{number}_taken{side}", f"cond{number}_done{side}"
-        out.append(f"br i1 {any_}, label %{taken}, label %{done}")
-        emitter.open_block(taken)
+        live = w(f"and {mask} {wanted}, {active}")
+        any_, before, done = emitter.any_element(live, uniform), w.here, w.label("done")
+        w.only_if(any_, done, "taken")
         emitter.enter(block)
         emitter.set_active(live, uniform)
         emitter.define(block.mask, live)
         emitter.region(block)
-        values = [(types[value.type], emitter.value(value, uniform)) for value in block.results]
-        after = emitter.label
-        emitter.active, emitter.scalar_active = outer
-        emitter.enter(outer_block)
-        out.append(f"br label %{done}")
-        emitter.open_block(done)
-        computed.append([f"{name}_value{side}_{i}" for i in range(len(values))])
-        out += [f"{found} = phi {type_} [ {value}, %{after} ], [ {zero(type_)}, %{before} ]"
-                for found, (type_, value) in zip(computed[-1], values, strict=True)]
-    for i, (value, true, false) in enumerate(zip(instruction.blocks[0].results, *computed, strict=True)):
-        type_ = types[value.type]
-        out.append(f"{name}_{i} = select {mask} {condition}, {type_} {true}, {type_} {false}")
-    emitter.define(instruction, name)
+        values, after = [(types[value.type], emitter.value(value, uniform)) for value in block.results], w.here
+        _leave(emitter, *outer)
+        w.go(done)
+        w.open(done)
+        computed.append([w.phi(type_, (value, after), (zero(type_), before)) for type_, value in values])
+    emitter.results[instruction.number] = [
+        w(f"select {mask} {condition}, {types[value.type]} {true}, {types[value.type]} {false}")
+        for value, true, false in zip(instruction.blocks[0].results, *computed, strict=True)]
+    emitter.define(instruction, "")
 
 
 def result(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """A value after a loop, a branch or a call; there is no text of what is memory."""
-    (operand,) = instruction.operands
-    name, kind = emitter.names[operand.number], operand.kind
-    if instruction.node.payload or kind == LOOP:
-        emitter.define(instruction, "")
-    elif kind == PHI:  # of a loop
-        emitter.define(instruction, name)
-    else:
-        emitter.define(instruction, f"{name}_{instruction.node.attr}")
+    (operand,), name = instruction.operands, ""
+    if not instruction.node.payload and operand.kind != LOOP:
+        name = emitter.names[operand.number] if operand.kind == PHI else \
+            emitter.results[operand.number][instruction.node.attr]  # a phi is that of a loop
+    emitter.define(instruction, name)

@@ -46,7 +46,7 @@ from ..ops.table import (
 from ..types import ReduceOp
 from . import calls, control, expansions, jit, local, many, memory, outer, products, reduction, rows, short, values
 from .function import FunctionEmitter
-from .lines import ATTRIBUTES, Lines
+from .lines import ATTRIBUTES
 from .module import ModuleContext
 
 __all__ = ["COMBINE", "KERNEL", "ModuleEmitter", "emit", "exports", "packets_per_iteration", "register"]
@@ -114,7 +114,7 @@ class ModuleEmitter:
         kernel = self.linear.kernel
         lines = [self.kernel(kernel)]
         if kernel.reductions:
-            lines.append(many.combine(self.context.helpers, self.accumulators, self.banks, kernel))
+            lines.append(many.combine(self.context, self.accumulators, self.banks, kernel))
         targets = [*self.linear.targets, *self.linear.shared]
         lines += [calls.target(self.context, target) for target in targets]
         lines += self.context.helpers.values()
@@ -141,59 +141,51 @@ class ModuleEmitter:
             self.banks, emitter.then = banks.banks, banks.add
             banks.begin()
         emitter.run()
+        w = emitter.writer
         for store in function.stores:
             memory.store(emitter, store)
-        for number, scatter in enumerate(function.scatters):
-            memory.scatter(emitter, scatter, f"%s{number}")
+        for scatter in function.scatters:
+            memory.scatter(emitter, scatter)
         rooms = function.rooms
         numbers = [number for number in range(len(function.reductions))
                    if number not in rooms and (banks is None or not banks.have(number))]
         self.accumulators = reduction.accumulators_of(emitter, function.reductions, numbers)
-        accumulators = list(self.accumulators.values())
         if banks is not None:
             banks.end()
-        end = Lines("done")
         if emitter.vectorized:
-            entry, latch = emitter.entry.label, emitter.body.label
-            end.append(f"%index_next = add i64 %index, {self.lanes}")
-            if any(accumulator.flushed for accumulator in accumulators):
-                end.append(f"%count = lshr i64 %index_next, {self.lanes.bit_length() - 1}")
-            flush, latch = reduction.latch(accumulators, "%count", "", latch)
-            emitter.phis = [f"%index = phi i64 [ %begin, %{entry} ], [ %index_next, %{latch} ]"]
-            for accumulator in accumulators:
-                emitter.phis += accumulator.phis(entry, latch, bool(flush))
-            end += [*flush, "%more = icmp ult i64 %index_next, %end",
-                    f"br i1 %more, label %packet, label %done{', !prof !3' if function.rare else ''}", "done:"]
+            following = w.add("%index", self.lanes)
+            reduction.latch(w, list(self.accumulators.values()), following, self.lanes)
+            entry, latch = emitter.entry.here, w.here
+            emitter.head.append(f"%index = phi i64 [ %begin, %{entry} ], [ {following}, %{latch} ]")
+            for accumulator in self.accumulators.values():
+                emitter.head += accumulator.phis(entry, latch)
+            w.line(f"br i1 {w(f'icmp ult i64 {following}, %end')}, label %packet, label %done"
+                   f"{', !prof !3' if function.rare else ''}")
+            w.open("done")
         for number, accumulator in self.accumulators.items():
-            end += accumulator.store_partial(number, function.partial_words)
+            accumulator.store_partial(w, accumulator.total(w, accumulator.ends), 8 * number, function.partial_words)
         for bank in self.banks:
-            bank.store_partials(end, function.partial_words)
-        end += outer.end(emitter)
-        if function.streaming and jit.is_x86():
-            end.append("call void @llvm.x86.sse.sfence()")
-        return emitter.text(_signature(function), "i64 %end", [*end, "ret void"])
+            bank.store_partials(w, function.partial_words)
+        return self.ended(emitter)
 
     def kernel_of_rows(self, function: Function) -> str:
         """A kernel that goes over rows."""
         emitter = rows.RowsEmitter(self.context, function)
-        text = emitter.run_rows()
+        emitter.run_rows()
+        emitter.store_totals()
         self.accumulators = dict(sorted(emitter.accumulators.items()))
-        end = []
-        for number, accumulator in self.accumulators.items():
-            parts = accumulator.parts()
-            end += [f"{part}_final = load {type_}, ptr {part}_slot, align 64" for part, type_, _ in parts]
-            accumulator.ends = f"{accumulator.name}_final", f"{accumulator.name}_wide_final"
-            end += accumulator.store_partial(number, function.partial_words)
-        end += outer.end(emitter)
+        return self.ended(emitter)
+
+    def ended(self, emitter: FunctionEmitter) -> str:
+        """The text of a kernel, after its last block."""
+        function, w = emitter.function, emitter.writer
+        outer.end(emitter)
         if function.streaming and jit.is_x86():
-            end.append("call void @llvm.x86.sse.sfence()")
-        emitter.vectorized = False  # the packets are part of the text
-        return emitter.text(_signature(function), "i64 %end", [text, *end, "ret void"])
-
-
-def _signature(function: Function) -> str:
-    return (f"void @{KERNEL}(ptr noalias %parameters, i64 %row_begin, i64 %row_end, i64 %begin, i64 %end, i64 %block, "
-            f"i32 %worker) #0{' !prof !2' if function.rare else ''}")
+            w.run("llvm.x86.sse.sfence")
+        w.line("ret void")
+        return emitter.text(
+            f"void @{KERNEL}(ptr noalias %parameters, i64 %row_begin, i64 %row_end, i64 %begin, i64 %end, i64 %block, "
+            f"i32 %worker) #0{' !prof !2' if function.rare else ''}", "i64 %end")
 
 
 def exports(program: Program) -> list[str]:

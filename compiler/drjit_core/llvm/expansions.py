@@ -17,22 +17,14 @@ def call(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """A call, which defines several results."""
     function, uniform = instruction.function, instruction.uniform
     assert function is not None
-    types, out, helpers = emitter.types(uniform), emitter.lines, emitter.module.helpers
-    if function.name not in helpers:
-        text = _text(emitter.module, function)  # what it needs in turn comes first
-        helpers[function.name] = text
-    arguments = ", ".join(f"{types[operand.type]} {emitter.value(operand, uniform)}"
-                          for operand in instruction.operands)
+    w, types = emitter.writer, emitter.types(uniform)
+    name = emitter.module.need(function.name, lambda: _text(emitter.module, function))
+    arguments = [f"{types[operand.type]} {emitter.value(operand, uniform)}" for operand in instruction.operands]
     results = (instruction, *instruction.results)
-    names = [f"%v{result.number}" for result in results]
     returned = _returned([types[result.type] for result in results])
-    if len(names) == 1:
-        out.append(f"{names[0]} = call {returned} @{function.name}({arguments})")
-    else:
-        out.append(f"{names[0]}_results = call {returned} @{function.name}({arguments})")
-        out += [f"{name} = extractvalue {returned} {names[0]}_results, {i}" for i, name in enumerate(names)]
-    for result, name in zip(results, names, strict=True):
-        emitter.define(result, name)
+    found = w.call(returned, name, *arguments)
+    for place, result in enumerate(results):
+        emitter.define(result, found if len(results) == 1 else w(f"extractvalue {returned} {found}, {place}"))
     emitter.split_block()
 
 
@@ -49,15 +41,12 @@ def _text(module: ModuleContext, function: Function) -> str:
         emitter.define(argument, f"%a{number}")
     emitter.run()
     values = [(types[result.type], emitter.value(result, uniform)) for result in function.results]
-    returned = _returned([type_ for type_, _ in values])
-    if len(values) == 1:
-        end = [f"ret {returned} {values[0][1]}"]
-    else:
-        end, before = [], "poison"
-        for i, (type_, value) in enumerate(values):
-            end.append(f"%all{i} = insertvalue {returned} {before}, {type_} {value}, {i}")
-            before = f"%all{i}"
-        end.append(f"ret {returned} {before}")
+    returned, w = _returned([type_ for type_, _ in values]), emitter.writer
+    found = values[0][1] if len(values) == 1 else "poison"
+    if len(values) > 1:
+        for place, (type_, value) in enumerate(values):
+            found = w(f"insertvalue {returned} {found}, {type_} {value}, {place}")
+    w.line(f"ret {returned} {found}")
     arguments = ", ".join(f"{types[argument.type]} %a{number}" for number, argument in enumerate(function.arguments))
     return emitter.text(f"internal {returned} @{function.name}({arguments}) noinline #0"
-                        f"{' !prof !2' if function.rare else ''}", end=end)
+                        f"{' !prof !2' if function.rare else ''}")

@@ -7,32 +7,27 @@ are scalars, computed once in the entry block; everything else is a packet (``<1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from ..codegen.linear import Block, Function, Instruction
-from ..types import BOOL, TYPES, UINT8, UINT32, UINT64
-from .lines import Lines, function_text
+from ..types import BOOL, UINT8, UINT32, UINT64
 from .module import ModuleContext
-from .texts import TypeText
+from .texts import TypeText, is_everywhere, vector
+from .writer import Writer
 
-__all__ = ["FunctionEmitter", "name_of_local"]
+__all__ = ["FunctionEmitter"]
 
 #: Beyond this many packets of uniform values, they are broadcast where they are used: registers would not hold them.
 _MAX_HELD_BROADCASTS = 12
 #: Lines of a basic block before it is split.  Instruction selection takes time quadratic in the size of a block (1000
 #: multiplications and additions: 82 ms in one block, 33 ms in blocks of 100); the branch that splits is always taken.
-_LONGEST_BLOCK = 300
+_LONGEST_BLOCK, _ALWAYS = 300, "%always"
 #: How names of intrinsics call types.
 _SUFFIXES = {"ptr": "p0", "half": "f16", "float": "f32", "double": "f64"}
 
 
-def name_of_local(slot: int) -> str:
-    """Where local memory is, whose negative slot is known."""
-    return f"%local{-slot}"
-
-
 class FunctionEmitter:
-    """Builds the text of one function; the modules of this package print their instructions with it."""
+    """Builds the text of one function; the modules of this package write their instructions with its writers."""
 
     def __init__(self, module: ModuleContext, function: Function, split: bool = True) -> None:
         self.module = module
@@ -42,21 +37,25 @@ class FunctionEmitter:
         self.scalars = module.scalars
         self.packets = module.packets
         self.split = split  # whether long blocks are split
-        self.prologue = Lines("entry")  # loads of parameters: before everything else
-        self.entry = Lines("entry")
-        self.phis: list[str] = []  # the head of the block for packets
-        self.body = Lines("packet")
+        self.prologue = Writer("p.", "entry")  # loads of parameters: before everything else
+        self.entry = Writer("e.", "entry")
+        self.head = ["br label %packet", "packet:"]  # what leads to the body, whose phis follow
+        self.body = Writer("b.", "packet")
         self.names: dict[int, str] = {}  # number of an instruction -> scalar or packet
+        self.results: dict[int, list[str]] = {}  # of branches, calls, and scatter-reductions: all that they give
+        self.counts: dict[int, str] = {}  # number of a loop -> number of the iteration
         self.courses: dict[int, int] = {}  # see :mod:`.neighbours`
         self.broadcasts: dict[str, str] = {}  # scalar -> packet
         self.active = ""  # mask of the elements that take part, if something needs it
         self.index = "%index"  # position of the first element of a packet
-        self.alignment = 64  # bytes that packets in memory of our own are aligned to; 0: as their elements are
+        self.aligned = True  # whether packets in memory of our own are aligned
         self.scalar_active = "true"  # the same for scalars: false only in a scalar loop that is over
         self.locals: dict[int, int] = {}  # entries of local memory, by its numbers
-        self.loaded: set[str] = set()  # parameters and positions that have been emitted
+        self.stack: dict[int, str] = {}  # addresses of local memory, and of what stands for arrays, by their numbers
+        self.live = ""  # mask of the elements that a function computes
+        self.records = ""  # packet of the records of a function whose elements have one each
+        self.kept: dict[Hashable, str] = {}  # what is written once, where it is needed first
         self.then: Callable[[Instruction], None] | None = None  # what follows each instruction that is in no region
-        self.labels = 0
         #: Whether literals are loaded once: if there are too many, each is loaded where it is used.
         self.hold_literals = function.literals <= _MAX_HELD_BROADCASTS
         self.enter(function.each)
@@ -66,31 +65,27 @@ class FunctionEmitter:
     def enter(self, block: Block) -> None:
         """Print instructions of a block of the linear program from now on."""
         self.block = block
-        #: Where its instructions go.
-        self.lines = self.entry if block.once or not self.vectorized else self.body
+        #: What writes its instructions, and their lines.
+        self.writer = self.entry if block.once or not self.vectorized else self.body
+        self.lines = self.writer.lines
 
     @property
     def in_region(self) -> bool:
         """Whether instructions go into a region of packets, which runs for some of them only, or repeatedly."""
         return self.block.is_region and not self.block.once
 
-    @property
-    def label(self) -> str:
-        """The basic block that instructions are being added to (for phi instructions)."""
-        return self.lines.label
-
-    def open_block(self, label: str) -> None:
-        """Start a basic block."""
-        self.lines.open(label)
-
     def split_block(self) -> None:
         """Start a new basic block if the current one has become long."""
-        out = self.lines
-        if self.split and out.length > _LONGEST_BLOCK:
-            self.labels += 1
-            self.loaded.add("%always")
-            out.append(f"br i1 %always, label %part{self.labels}, label %never")
-            out.open(f"part{self.labels}")
+        if self.split and self.lines.length > _LONGEST_BLOCK:
+            self.kept[_ALWAYS] = _ALWAYS
+            self.writer.only_if(_ALWAYS, "never")
+
+    def keep(self, what: Hashable, write: Callable[[], str]) -> str:
+        """A value that is written where it is needed first."""
+        name = self.kept.get(what)
+        if name is None:
+            name = self.kept[what] = write()
+        return name
 
     # --- names and operands ------------------------------------------------------------------------------------------
 
@@ -125,90 +120,79 @@ class FunctionEmitter:
     def broadcast(self, name: str, type_: TypeText) -> str:
         """Packet with a scalar in every lane."""
         held = self.broadcasts.get(name)
-        if held is not None:
-            return held
-        if len(self.broadcasts) < _MAX_HELD_BROADCASTS and not self.in_region:
-            self.broadcasts[name] = packet = f"{name}_all"
-            out = self.entry
-        else:
-            self.labels += 1
-            packet, out = f"{name}_all{self.labels}", self.body
-        self.splat(packet, name, type_, out)
-        return packet
-
-    def splat(self, packet: str, name: str, type_: TypeText, out: list[str]) -> None:
-        """Text that puts a scalar into every lane of a packet."""
-        scalar = self.scalars[type_.info.type]
-        out.append(f"{packet}_0 = insertelement {type_} poison, {scalar} {name}, i32 0")
-        out.append(f"{packet} = shufflevector {type_} {packet}_0, {type_} poison, <{self.lanes} x i32> zeroinitializer")
+        if held is None:
+            if len(self.broadcasts) >= _MAX_HELD_BROADCASTS or self.in_region:
+                return self.body.splat(type_, name)
+            held = self.broadcasts[name] = self.entry.splat(type_, name)
+        return held
 
     def load_literal_here(self, literal: Instruction, uniform: bool) -> str:
         """Load a literal where it is used (instructions can broadcast an operand from memory)."""
         assert literal.access is not None
-        self.labels += 1
-        name, info, out = f"%l{self.labels}", TYPES[literal.type], self.lines
-        memory_type = "i8" if info.kind == "b" else self.scalars[literal.type]
-        out.append(f"{name}_at = getelementptr inbounds i64, ptr %parameters, i64 {literal.access.slot}")
-        out.append(f"{name} = load {memory_type}, ptr {name}_at, align 8")
-        if info.kind == "b":
-            out.append(f"{name}_b = icmp ne i8 {name}, 0")
-            name += "_b"
-        if uniform:
-            return name
-        self.splat(f"{name}_all", name, self.packets[literal.type], out)
-        return f"{name}_all"
+        w, type_ = self.writer, self.stored_type(literal.type, True)
+        at = w(f"getelementptr inbounds i64, ptr %parameters, i64 {literal.access.slot}")
+        value = self.from_memory(w.load(type_, at, 8), literal.type, True)
+        return value if uniform else w.splat(self.packets[literal.type], value)
 
     def parameter(self, slot: int, type_: str) -> str:
         """Load a parameter at the start of the function: a scalar, or a packet where each element has its own.
 
         Negative ones are the addresses of what is on the stack.
         """
-        if slot < 0:
-            return f"{name_of_local(slot)}_array"
-        name = f"%p{slot}"
-        if name not in self.loaded:
-            self.loaded.add(name)
-            if self.function.records:
-                records, values = f"<{self.lanes} x ptr>", f"<{self.lanes} x {type_}>"
-                suffix = f"v{self.lanes}{_SUFFIXES.get(type_, type_)}"
-                self.prologue.append(f"{name}_at = getelementptr inbounds i64, {records} %records, i64 {slot}")
-                self.prologue.append(f"{name} = call {values} @llvm.masked.gather.{suffix}.v{self.lanes}p0({records} "
-                                     f"{name}_at, i32 8, <{self.lanes} x i1> %live, {values} zeroinitializer)")
-            else:
-                self.prologue.append(f"{name}_at = getelementptr inbounds i64, ptr %parameters, i64 {slot}")
-                self.prologue.append(f"{name} = load {type_}, ptr {name}_at, align 8")
-        return name
+        return self.stack[slot] if slot < 0 else self.keep(slot, lambda: self._load_parameter(slot, type_))
+
+    def _load_parameter(self, slot: int, type_: str) -> str:
+        w, lanes = self.prologue, self.lanes
+        if not self.records:
+            return w.load(type_, w(f"getelementptr inbounds i64, ptr %parameters, i64 {slot}"), 8)
+        records, values = f"<{lanes} x ptr>", f"<{lanes} x {type_}>"
+        at = w(f"getelementptr inbounds i64, {records} {self.records}, i64 {slot}")
+        return w.call(values, f"llvm.masked.gather.v{lanes}{_SUFFIXES.get(type_, type_)}.v{lanes}p0",
+                      f"{records} {at}", "i32 8", f"<{lanes} x i1> {self.live}", f"{values} zeroinitializer")
+
+    def positions(self, type_: int) -> str:
+        """Packet of the elements' positions, as unsigned numbers of a type."""
+        name, own = self.lane(), UINT64 if self.function.wide else UINT32
+        if type_ == own:
+            return name
+        return self.writer(f"{'zext' if type_ == UINT64 else 'trunc'} {self.packets[own]} {name} to "
+                           f"{self.packets[type_]}")
 
     def lane(self) -> str:
-        """Packet of the elements' positions."""
-        if "%lane" not in self.loaded:
-            self.loaded.add("%lane")
-            element = "i64" if self.function.wide else "i32"
-            type_ = f"<{self.lanes} x {element}>"
-            if not self.function.wide:
-                self.body.append("%index32 = trunc i64 %index to i32")
-            name = "%index" if self.function.wide else "%index32"
-            steps = ", ".join(f"{element} {i}" for i in range(self.lanes))
-            self.body.append(f"%lane_0 = insertelement {type_} poison, {element} {name}, i32 0")
-            self.body.append(f"%lane_1 = shufflevector {type_} %lane_0, {type_} poison, "
-                             f"<{self.lanes} x i32> zeroinitializer")
-            self.body.append(f"%lane = add {type_} %lane_1, <{steps}>")
-        return "%lane"
+        """Positions as numbers that are wide enough."""
+        return self.keep("lane", self.write_lane)
+
+    def write_lane(self) -> str:
+        """Write the positions of the packet that begins here."""
+        w, wide = self.body, self.function.wide
+        type_ = self.packets[UINT64 if wide else UINT32]
+        first = w.splat(type_, self.index if wide else w(f"trunc i64 {self.index} to i32"))
+        return w(f"add {type_} {first}, {vector(type_.element, range(self.lanes))}")
+
+    # --- memory ------------------------------------------------------------------------------------------------------
+
+    def to_memory(self, value: str, type_: int, uniform: bool) -> str:
+        """A value as it is in memory: masks take a byte."""
+        if type_ != BOOL:
+            return value
+        return self.writer(f"zext {self.types(uniform)[BOOL]} {value} to {self.stored_type(BOOL, uniform)}")
+
+    def from_memory(self, value: str, type_: int, uniform: bool) -> str:
+        """A value that has been read, as it is computed with."""
+        if type_ != BOOL:
+            return value
+        stored = self.stored_type(BOOL, uniform)
+        return self.writer(f"icmp ne {stored} {value}, {stored.splat(0)}")
 
     # --- masks -------------------------------------------------------------------------------------------------------
 
     def mask_elements(self) -> None:
         """Make the mask of the elements that exist: all, or fewer in the last packet."""
-        element = "i64" if self.function.wide else "i32"
-        width = self.parameter(0, "i64")
-        type_ = self.packets[UINT64 if self.function.wide else UINT32]
+        type_, width = self.packets[UINT64 if self.function.wide else UINT32], self.parameter(0, "i64")
         if not self.function.wide:
-            self.prologue.append("%width32 = trunc i64 %p0 to i32")
-            width = "%width32"
-        limit = self.broadcast(width, type_)
-        lane = self.lane()
-        self.body.append(f"%active = icmp ult <{self.lanes} x {element}> {lane}, {limit}")
-        self.active = "%active"
+            width = self.prologue(f"trunc i64 {width} to i32")
+        limit, lane = self.broadcast(width, type_), self.lane()
+        self.active = self.body(f"icmp ult {type_} {lane}, {limit}")
 
     def active_mask(self, uniform: bool) -> str:
         """Mask of the elements that take part: fewer than exist inside of regions."""
@@ -217,21 +201,34 @@ class FunctionEmitter:
         assert self.active
         return self.active
 
-    def any_element(self, name: str, mask: str, uniform: bool) -> str:
-        """Whether a mask is set in some element: a scalar is so itself, for a packet of them there is text."""
+    def any_element(self, mask: str, uniform: bool) -> str:
+        """Whether a mask is set in some element, as a scalar, which the mask may be itself."""
         if uniform:
             return mask
         type_ = self.packets[BOOL]
-        self.lines.append(f"{name} = call i1 @llvm.vector.reduce.or.{type_.suffix}({type_} {mask})")
-        return name
+        return self.writer.call("i1", f"llvm.vector.reduce.or.{type_.suffix}", f"{type_} {mask}")
+
+    def bits_of(self, mask: str) -> str:
+        """The lanes of a packet of masks as the bits of an integer, as wide as there are lanes."""
+        return self.writer(f"bitcast {self.packets[BOOL]} {mask} to i{self.lanes}")
+
+    def taking_part(self, mask: Instruction, uniform: bool) -> str:
+        """A mask, restricted to the elements that take part."""
+        active, value = self.active_mask(uniform), self.value(mask, uniform)
+        if is_everywhere(value):
+            return active if active != "true" or uniform else value
+        if active == "true":
+            return value
+        return self.writer(f"and {self.types(uniform)[BOOL]} {value}, {active}")
+
+    def end_of_packet(self) -> str:
+        """The position behind the packet."""
+        return self.keep("end of packet", lambda: self.body.add("%index", self.lanes))
 
     def whole_packet(self) -> str:
         """Whether all elements of the packet exist, as a condition."""
-        if "%whole" not in self.loaded:
-            self.loaded.add("%whole")
-            self.body += [f"%end_of_packet = add i64 %index, {self.lanes}",
-                          f"%whole = icmp ule i64 %end_of_packet, {self.parameter(0, 'i64')}"]
-        return "%whole"
+        return self.keep("whole", lambda: self.body(
+            f"icmp ule i64 {self.end_of_packet()}, {self.parameter(0, 'i64')}"))
 
     def set_active(self, mask: str, uniform: bool) -> None:
         """From now on, the elements of a mask take part."""
@@ -262,19 +259,17 @@ class FunctionEmitter:
         for instruction in block.instructions:
             printers[instruction.kind](self, instruction)
 
-    def text(self, signature: str, always: str = "", end: Sequence[str] = ()) -> str:
+    def text(self, signature: str, always: str = "") -> str:
         """The whole function.
 
-        ``always`` is a parameter that is never zero, for branches that are always taken.  The lines ``end`` follow.
+        ``always`` is a parameter that is never zero, for branches that are always taken.
         """
-        lines = ["entry:", *self.prologue]
-        splits = "%always" in self.loaded
-        if splits:
-            lines.append(f"%always = icmp ne {always}, 0")
-        lines += self.entry
+        lines = ["entry:", *self.prologue.lines]
+        if _ALWAYS in self.kept:
+            lines.append(f"{_ALWAYS} = icmp ne {always}, 0")
+        lines += self.entry.lines
         if self.vectorized:
-            lines += ["br label %packet", "packet:", *self.phis, *self.body]
-        lines += end
-        if splits:
+            lines += [*self.head, *self.body.lines]
+        if _ALWAYS in self.kept:
             lines += ["never:", "ret void"]
-        return function_text(signature, lines)
+        return "\n".join([f"define {signature} {{", *lines, "}"])

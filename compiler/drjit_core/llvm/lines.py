@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-__all__ = ["ATTRIBUTES", "Lines", "function_text"]
+__all__ = ["ATTRIBUTES", "Lines"]
 
 #: Attributes ``#0``, those of functions that compute packets.
 ATTRIBUTES = ('attributes #0 = { nounwind "frame-pointer"="none" "prefer-vector-width"="512" '
@@ -32,8 +30,3 @@ class Lines(list[str]):
     def length(self) -> int:
         """The number of lines of the block so far."""
         return len(self) - self.start
-
-
-def function_text(signature: str, lines: Iterable[str]) -> str:
-    """The text of a function, whose first block is ``entry`` unless its lines say otherwise."""
-    return "\n".join([f"define {signature} {{", *lines, "}"])

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ..codegen.linear import Instruction
 from ..control.alike import NEIGHBOURS
-from ..types import BOOL, UINT32
-from .function import FunctionEmitter, name_of_local
-from .texts import zero
+from ..types import UINT32
+from .function import FunctionEmitter
+from .texts import vector, zero
 
 __all__ = ["allocate", "read", "write"]
 
@@ -19,88 +19,65 @@ __all__ = ["allocate", "read", "write"]
 def allocate(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """Room for all entries, for the packet that is being computed."""
     assert instruction.access is not None
+    slot = instruction.access.slot
     if instruction.node.attr:
-        _allocate_array(emitter, instruction)
-        return
-    type_, size = emitter.stored_type(instruction.type, not emitter.vectorized), instruction.node.size
-    emitter.prologue.append(f"{name_of_local(instruction.access.slot)} = alloca [{size} x {type_}], align 64")
-    emitter.locals[instruction.access.slot] = size
+        emitter.stack[slot] = _array(emitter, instruction)
+    else:
+        type_, size = emitter.stored_type(instruction.type, not emitter.vectorized), instruction.node.size
+        emitter.stack[slot] = emitter.prologue(f"alloca [{size} x {type_}], align 64")
+        emitter.locals[slot] = size
     emitter.define(instruction, "")
 
 
-def _allocate_array(emitter: FunctionEmitter, instruction: Instruction) -> None:
-    """Room for the parts of a packet's elements, and what they begin with."""
-    assert instruction.access is not None and emitter.vectorized
-    name, type_ = name_of_local(instruction.access.slot), emitter.stored_type(instruction.type, False)
-    packets, entries, out = max(1, NEIGHBOURS // emitter.lanes), instruction.node.size, emitter.lines
-    count = entries * packets
-    emitter.prologue.append(f"{name} = alloca [{count} x {type_}], align 64")
+def _array(emitter: FunctionEmitter, instruction: Instruction) -> str:
+    """The address of room for the parts of a packet's elements, and what they begin with."""
+    assert emitter.vectorized
+    w, type_ = emitter.writer, emitter.stored_type(instruction.type, False)
+    packets, entries = max(1, NEIGHBOURS // emitter.lanes), instruction.node.size
+    memory = emitter.prologue(f"alloca [{entries * packets} x {type_}], align 64")
     first = emitter.index
     if packets > 1:  # several packets have their parts together
-        first = f"{name}_first"
-        out.append(f"{first} = and i64 {emitter.index}, {-NEIGHBOURS}")
-    out += [f"{name}_before = mul i64 {first}, {-entries * type_.info.size}",
-            f"{name}_array = getelementptr i8, ptr {name}, i64 {name}_before"]
+        first = w.and_(first, -NEIGHBOURS)
+    array = w.beyond(memory, w.mul(first, -entries * type_.info.size))
     if instruction.operands:
         (content,) = instruction.operands
-        value = emitter.value(content, False)
-        if instruction.type == BOOL:
-            out.append(f"{name}_value = zext {emitter.types(False)[BOOL]} {value} to {type_}")
-            value = f"{name}_value"
-        before, fill, filled = emitter.label, f"fill{-instruction.access.slot}", f"filled{-instruction.access.slot}"
-        out.append(f"br label %{fill}")
-        emitter.open_block(fill)
-        out += [f"{name}_entry = phi i64 [ 0, %{before} ], [ {name}_next, %{fill} ]",
-                f"{name}_at = getelementptr inbounds {type_}, ptr {name}, i64 {name}_entry",
-                f"store {type_} {value}, ptr {name}_at, align {min(64, type_.info.size * type_.lanes)}",
-                f"{name}_next = add nuw nsw i64 {name}_entry, 1",
-                f"{name}_more = icmp ult i64 {name}_next, {count}",
-                f"br i1 {name}_more, label %{fill}, label %{filled}"]
-        emitter.open_block(filled)
-    emitter.define(instruction, "")
+        value = emitter.to_memory(emitter.value(content, False), instruction.type, False)
+
+        def fill(entry: str, _: list[str]) -> None:
+            at = w(f"getelementptr inbounds {type_}, ptr {memory}, i64 {entry}")
+            w.store(type_, value, at, type_.alignment)
+
+        w.repeat(0, entries * packets, 1, [], fill)
+    return array
 
 
 def write(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """A write to the entry that has the number of the iteration; what is beyond the last goes there."""
-    access, out, name = instruction.access, emitter.lines, f"%v{instruction.number}"
+    access, uniform, w = instruction.access, instruction.uniform, emitter.writer
     assert access is not None
-    uniform, count = instruction.uniform, f"%loop{access.loop}_count"
-    type_ = emitter.stored_type(instruction.type, uniform)
-    value = emitter.value(instruction.operands[0], uniform)
-    if instruction.type == BOOL:
-        out.append(f"{name}_m = zext {emitter.types(uniform)[BOOL]} {value} to {type_}")
-        value = f"{name}_m"
+    count, type_ = emitter.counts[access.loop], emitter.stored_type(instruction.type, uniform)
+    value = emitter.to_memory(emitter.value(instruction.operands[0], uniform), instruction.type, uniform)
     last = emitter.locals[access.slot] - 1
-    out += [f"{name}_inside = icmp ult i64 {count}, {last}",
-            f"{name}_entry = select i1 {name}_inside, i64 {count}, i64 {last}",
-            f"{name}_at = getelementptr inbounds {type_}, ptr {name_of_local(access.slot)}, i64 {name}_entry",
-            f"store {type_} {value}, ptr {name}_at, align {min(64, type_.info.size * max(1, type_.lanes))}"]
+    entry = w.either(w(f"icmp ult i64 {count}, {last}"), "i64", count, last)
+    at = w(f"getelementptr inbounds {type_}, ptr {emitter.stack[access.slot]}, i64 {entry}")
+    w.store(type_, value, at, type_.alignment)
 
 
 def read(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """What elements have in entries, each in its own; zero where the mask is not set."""
     access, (index, mask), uniform = instruction.access, instruction.operands, instruction.uniform
     assert access is not None and index.type == UINT32
-    out, name, base = emitter.lines, f"%v{instruction.number}", name_of_local(access.slot)
+    w, base, lanes = emitter.writer, emitter.stack[access.slot], emitter.lanes
     type_, position = emitter.stored_type(instruction.type, uniform), emitter.value(index, uniform)
-    condition, active = emitter.value(mask, uniform), emitter.active_mask(uniform)
-    indices, value = emitter.types(uniform)[UINT32], f"{name}_m" if instruction.type == BOOL else name
-    if active not in ("true", "splat (i1 true)"):
-        out.append(f"{name}_k = and {emitter.types(uniform)[BOOL]} {condition}, {active}")
-        condition = f"{name}_k"
+    condition = emitter.taking_part(mask, uniform)
     if uniform:
-        out += [f"{name}_i = select i1 {condition}, i32 {position}, i32 0",
-                f"{name}_at = getelementptr inbounds {type_}, ptr {base}, i32 {name}_i",
-                f"{name}_r = load {type_}, ptr {name}_at, align {type_.info.size}",
-                f"{value} = select i1 {condition}, {type_} {name}_r, {type_} {zero(type_)}"]
+        entry = w.either(condition, "i32", position, 0)
+        value = w.load(type_, w(f"getelementptr inbounds {type_}, ptr {base}, i32 {entry}"), type_.info.size)
+        value = w.either(condition, type_, value, zero(type_))
     else:
-        lanes = emitter.lanes
-        order = ", ".join(f"i32 {lane}" for lane in range(lanes))
-        out += [f"{name}_row = mul {indices} {position}, {indices.splat(lanes)}",
-                f"{name}_i = add {indices} {name}_row, <{order}>",
-                f"{name}_at = getelementptr {type_.element}, ptr {base}, {indices} {name}_i",
-                f"{value} = call {type_} @llvm.masked.gather.{type_.suffix}.v{lanes}p0({type_.of('ptr')} {name}_at, "
-                f"i32 {type_.info.size}, {type_.mask} {condition}, {type_} {zero(type_)})"]
-    if instruction.type == BOOL:
-        out.append(f"{name} = icmp ne {type_} {value}, {type_.splat(0) if type_.lanes else '0'}")
-    emitter.define(instruction, name)
+        indices = emitter.packets[UINT32]
+        row = w(f"mul {indices} {position}, {indices.splat(lanes)}")
+        entries = w(f"add {indices} {row}, {vector('i32', range(lanes))}")
+        at = w(f"getelementptr {type_.element}, ptr {base}, {indices} {entries}")
+        value = w.gathered(type_, at, type_.info.size, condition)
+    emitter.define(instruction, emitter.from_memory(value, instruction.type, uniform))

@@ -17,9 +17,9 @@ from ..ops.products import OUTER
 from ..types import BOOL
 from . import outer
 from .function import FunctionEmitter
-from .lines import Lines
-from .reduction import FLUSHED_PACKETS, Accumulator, combine_accumulators, partial_stride
-from .texts import TypeText, cast
+from .module import ModuleContext
+from .reduction import Accumulator, combine_accumulators, flush_is_due, partial_stride
+from .texts import TypeText
 from .writer import Writer
 
 __all__ = ["Bank", "Banks", "banks_of", "combine"]
@@ -41,33 +41,27 @@ class Bank:
         self.outputs = outputs
         self.count = len(outputs)
         self.label = f"bank{first}"
+        self.arrays: dict[str, str] = {}
         #: What has the texts of one of them.
         self.one = Accumulator(emitter, f"b{first}", outputs[0].op, outputs[0].type)
 
-    def array(self, name: str, type_: TypeText) -> str:
-        """Text of an array on the stack."""
-        return f"%{self.label}_{name} = alloca [{self.count} x {type_}], align 64"
+    def array(self, name: str, type_: TypeText) -> None:
+        """Make room for an array on the stack."""
+        self.arrays[name] = self.emitter.prologue(f"alloca [{self.count} x {type_}], align 64")
 
     def at(self, w: Writer, array: str, type_: TypeText, position: object) -> str:
         """The address of an entry of such an array."""
-        return w.at(type_, f"%{self.label}_{array}", position)
-
-    def folded(self, w: Writer, value: str, type_: TypeText, lanes: int) -> tuple[str, TypeText]:
-        """A packet whose halves are combined until it has so many lanes, and its type."""
-        lines, value, type_ = self.one.folded(value, "%" + w.name(), type_, lanes)
-        for line in lines:
-            w.line(line)
-        return value, type_
+        return w.at(type_, self.arrays[array], position)
 
     # --- text of the loop over packets -------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Write what comes before the loop over packets: all accumulators are neutral."""
-        emitter, one = self.emitter, self.one
-        w = Writer(emitter.entry, f"{self.label}.start.")
-        emitter.prologue += [self.array("sums", one.packet), self.array("saved", one.packet)]
+        one, w = self.one, self.emitter.entry
+        self.array("sums", one.packet)
+        self.array("saved", one.packet)
         if one.flushed:
-            emitter.prologue.append(self.array("wides", one.wide))
+            self.array("wides", one.wide)
 
         def neutral(position: str, _: list[str]) -> None:
             w.store(one.packet, one.packet.splat(one.start), self.at(w, "sums", one.packet, position), 64)
@@ -79,7 +73,7 @@ class Bank:
     def copy(self, source: str, target: str, mask: str | None) -> None:
         """Write what a packet that is not whole needs: accumulators are saved, or those of missing elements restored.
         """
-        w, type_ = Writer(self.emitter.body, f"{self.label}.{source}."), self.one.packet
+        w, type_ = self.emitter.body, self.one.packet
 
         def copy(position: str, _: list[str]) -> None:
             value = w.load(type_, self.at(w, source, type_, position), 64)
@@ -92,44 +86,36 @@ class Bank:
 
     def add(self, position: int, value: str) -> None:
         """Write what combines a packet with an accumulator."""
-        one, w = self.one, Writer(self.emitter.lines, f"{self.label}.{position}.")
+        one, w = self.one, self.emitter.writer
         if one.result != one.type:
-            single = value
-            value = w.named(lambda name: cast(name, single, self.emitter.packets[one.result], one.packet))
+            value = w.cast(value, self.emitter.packets[one.result], one.packet)
         at = self.at(w, "sums", one.packet, position)
         total = w.load(one.packet, at, 64)
         w.store(one.packet, one.combined(w, total, value, one.packet), at, 64)
 
     def flush(self) -> None:
         """Write what adds what packets have gathered to the accumulators of double precision."""
-        one, w = self.one, Writer(self.emitter.body, f"{self.label}.flush.")
+        one, w = self.one, self.emitter.body
 
         def flush(position: str, _: list[str]) -> None:
-            w.store(one.wide, self._flushed(w, position), self.at(w, "wides", one.wide, position), 64)
+            w.store(one.wide, one.flush(w, *self._ends(w, position)), self.at(w, "wides", one.wide, position), 64)
             w.store(one.packet, one.packet.splat(one.start), self.at(w, "sums", one.packet, position), 64)
 
         if one.flushed:
             w.repeat(0, self.count, 1, [], flush)
 
-    def _flushed(self, w: Writer, position: str) -> str:
-        """The sum of both accumulators."""
-        one = self.one
-        value, type_ = self.folded(w, w.load(one.packet, self.at(w, "sums", one.packet, position), 64), one.packet,
-                                   one.wide.lanes)
-        wide = w.load(one.wide, self.at(w, "wides", one.wide, position), 64)
-        return w(f"fadd {one.wide} {wide}, {w(f'fpext {type_} {value} to {one.wide}')}")
+    def _ends(self, w: Writer, position: str) -> list[str]:
+        """What both accumulators hold, or the one that there is."""
+        return [w.load(type_, self.at(w, array, type_, position), 64)
+                for array, (type_, *_) in zip(("sums", "wides"), self.one.parts, strict=False)]
 
-    def store_partials(self, end: Lines, words: int) -> None:
+    def store_partials(self, w: Writer, words: int) -> None:
         """Write what stores the totals among the partial results of the block, after the loop."""
-        one, w = self.one, Writer(end, f"{self.label}.total.")
+        one = self.one
 
         def store(position: str, _: list[str]) -> None:
-            value, type_ = (self._flushed(w, position), one.wide) if one.flushed else (
-                w.load(one.packet, self.at(w, "sums", one.packet, position), 64), one.packet)
-            value, type_ = self.folded(w, value, type_, 1)
-            total = w(f"extractelement {type_} {value}, i32 0")
-            offset = w.add(w.mul("%block", partial_stride(words)), w.add(w.mul(position, 8), 8 * self.first))
-            w.store(type_.element, total, w.beyond("%p1", offset), 8)
+            total = one.total(w, self._ends(w, position))
+            one.store_partial(w, total, w.add(w.mul(position, 8), 8 * self.first), words)
 
         w.repeat(0, self.count, 1, [], store)
 
@@ -170,59 +156,53 @@ class Banks:
         self.adding: dict[int, list[tuple[Bank, int]]] = {}
         self.late: list[tuple[Bank, int, Instruction]] = []
         for bank in banks:
-            emitter.module.helpers[bank.label] = bank.slots()
+            emitter.module.need(bank.label, bank.slots)
             for position, output in enumerate(bank.outputs):
                 value = output.value
                 if value.uniform or value.once:
                     self.late.append((bank, position, value))
                 else:
                     self.adding.setdefault(value.number, []).append((bank, position))
-        self.whole = ""
 
     def have(self, number: int) -> bool:
         """Whether a reduction is one of theirs."""
         return any(bank.first <= number < bank.first + bank.count for bank in self.banks)
 
     def begin(self) -> None:
-        """Emit what comes before a packet."""
-        emitter = self.emitter
+        """Write what comes before a packet."""
         for bank in self.banks:
             bank.begin()
-        self.whole = emitter.whole_packet()
-        emitter.body.append(f"br i1 {self.whole}, label %saved, label %save")
-        emitter.open_block("save")
+        self._unless_whole("sums", "saved", None)
+
+    def _unless_whole(self, source: str, target: str, mask: str | None) -> None:
+        """Copy accumulators if some elements of the packet do not exist."""
+        w = self.emitter.body
+        copy, done = w.label("copy"), w.label("done")
+        w.fork(self.emitter.whole_packet(), done, copy)
+        w.open(copy)
         for bank in self.banks:
-            bank.copy("sums", "saved", None)
-        emitter.body.append("br label %saved")
-        emitter.open_block("saved")
+            bank.copy(source, target, mask)
+        w.go(done)
+        w.open(done)
 
     def add(self, instruction: Instruction) -> None:
-        """Emit what becomes of a value that has just been computed."""
+        """Write what becomes of a value that has just been computed."""
         for bank, position in self.adding.get(instruction.number, ()):
             bank.add(position, self.emitter.value(instruction, False))
 
     def end(self) -> None:
-        """Emit what comes after a packet: what is left to be added, and elements that do not exist."""
-        emitter = self.emitter
+        """Write what comes after a packet: what is left to be added, and elements that do not exist."""
+        emitter, w = self.emitter, self.emitter.body
         for bank, position, value in self.late:
             bank.add(position, emitter.value(value, False))
-        emitter.body.append(f"br i1 {self.whole}, label %restored, label %restore")
-        emitter.open_block("restore")
-        mask = emitter.active_mask(False)
-        for bank in self.banks:
-            bank.copy("saved", "sums", mask)
-        emitter.body.append("br label %restored")
-        emitter.open_block("restored")
+        self._unless_whole("saved", "sums", emitter.active_mask(False))
         if any(bank.one.flushed for bank in self.banks):
-            emitter.body += [f"%packets = lshr i64 %end_of_packet, {emitter.lanes.bit_length() - 1}",
-                             f"%packets_since = and i64 %packets, {FLUSHED_PACKETS - 1}",
-                             "%flush_due = icmp eq i64 %packets_since, 0",
-                             "br i1 %flush_due, label %flush_banks, label %flushed_banks"]
-            emitter.open_block("flush_banks")
+            done = w.label("done")
+            w.only_if(flush_is_due(w, emitter.end_of_packet(), emitter.lanes), done)
             for bank in self.banks:
                 bank.flush()
-            emitter.body.append("br label %flushed_banks")
-            emitter.open_block("flushed_banks")
+            w.go(done)
+            w.open(done)
 
 
 def banks_of(emitter: FunctionEmitter, outputs: Sequence[Reduction]) -> Banks | None:
@@ -247,14 +227,14 @@ def _kind_of(output: Reduction) -> tuple[int, int, bool]:
     return output.op, output.type, output.value.kind == OUTER
 
 
-def combine(helpers: dict[str, str], accumulators: Mapping[int, Accumulator], banks: Sequence[Bank],
+def combine(module: ModuleContext, accumulators: Mapping[int, Accumulator], banks: Sequence[Bank],
             function: Function) -> str:
     """The function that reduces the partial results of all blocks and writes the outputs."""
     w = Writer()
     w.combine()
     partials = w.parameter(1, "ptr")
     outputs, words = function.reductions, function.partial_words
-    outer.combine(w, helpers, function, partials)
+    outer.combine(w, module, function, partials)
     for bank in banks:
         bank.combine(w, words, partials)
     if accumulators:

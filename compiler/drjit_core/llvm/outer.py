@@ -18,10 +18,11 @@ from ..codegen.linear import Function, Instruction
 from ..codegen.partials import Room
 from ..codegen.target import ATOMIC, SUMMED
 from ..ir.node import Node
-from ..types import BOOL, FLOAT32, FLOAT64, TYPES, ReduceOp
+from ..types import FLOAT32, FLOAT64, TYPES, ReduceOp
 from .function import FunctionEmitter
+from .module import ModuleContext
 from .reduction import partial_stride
-from .texts import TypeText
+from .texts import TypeText, is_everywhere, zero
 from .updates import Update
 from .writer import Writer
 
@@ -38,39 +39,30 @@ _LANES = 8
 def outer(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """Add the products of a packet to the room, unless that is up to a write."""
     if not instruction.node.scope:
-        active = emitter.active_mask(instruction.uniform)
-        mask = emitter.value(instruction.operands[0], instruction.uniform)
-        name = f"%v{instruction.number}"
-        if mask not in ("true", "splat (i1 true)"):
-            emitter.lines.append(f"{name}_k = and {emitter.types(instruction.uniform)[BOOL]} {mask}, {active}")
-            active = f"{name}_k"
+        active = emitter.taking_part(instruction.operands[0], instruction.uniform)
         room, at = _room(emitter, instruction, None)
-        _add(emitter, instruction, name, active, room, at)
+        _add(emitter, instruction, active, room, at)
     emitter.define(instruction, "poison")
 
 
-def write(emitter: FunctionEmitter, instruction: Instruction, name: str, base: str, condition: str) -> None:
+def write(emitter: FunctionEmitter, instruction: Instruction, base: str, condition: str) -> None:
     """Add products to memory where a mask is set: to the room, or at once."""
     (products, index, *_), access = instruction.operands, instruction.access
     assert access is not None
     if access.strategy == SUMMED:
         room, at = _room(emitter, products, instruction.node)
-        _add(emitter, products, name, condition, room, at)
+        _add(emitter, products, condition, room, at)
         return
     assert emitter.function.layout is not None
     room = Room(products.node, 0, emitter.function.layout)
-    type_ = emitter.scalars[products.type]
-    at = f"%outer_of_one{room.rows}x{room.width}_{type_.suffix}"
-    if at not in emitter.loaded:
-        emitter.loaded.add(at)
-        emitter.prologue.append(f"{at} = alloca [{room.rows * room.width} x {type_}], align 64")
-    bytes_ = room.rows * room.width * type_.info.size
-    helpers, size = emitter.module.helpers, type_.info.size
-    emitter.lines.append(f"call void @{_zeros(helpers)}(ptr {at}, i64 {bytes_})")
-    _add(emitter, products, name, condition, room, at, once=True)
-    emitter.lines += [
-        f"{name}_to = getelementptr i8, ptr {base}, i64 {index.node.payload * size}",
-        f"call void @{_update(helpers, room, products.node, access.strategy == ATOMIC)}(ptr {at}, ptr {name}_to)"]
+    type_, module, w = emitter.scalars[products.type], emitter.module, emitter.writer
+    extent, size = room.rows * room.width, type_.info.size
+    at = emitter.keep(("outer of one", extent, type_),
+                      lambda: emitter.prologue(f"alloca [{extent} x {type_}], align 64"))
+    w.run(_zeros(module), f"ptr {at}", f"i64 {extent * size}")
+    _add(emitter, products, condition, room, at, once=True)
+    to = w.beyond(base, index.node.payload * size)
+    w.run(_update(module, room, products.node, access.strategy == ATOMIC), f"ptr {at}", f"ptr {to}")
 
 
 def _room(emitter: FunctionEmitter, products: Instruction, write: Node | None) -> tuple[Room, str]:
@@ -80,32 +72,30 @@ def _room(emitter: FunctionEmitter, products: Instruction, write: Node | None) -
     return rooms[number], _begun(emitter, number, rooms[number])
 
 
-def _add(emitter: FunctionEmitter, products: Instruction, name: str, active: str, room: Room, at: str,
+def _add(emitter: FunctionEmitter, products: Instruction, active: str, room: Room, at: str,
          once: bool = False) -> None:
     """Call a function that adds the products of a packet, where a mask is set, to a room or to memory that is a room
     for one packet."""
-    uniform, out = products.uniform, emitter.lines
+    uniform = products.uniform
     type_ = emitter.types(uniform)[products.type]
     left, right = (_memory(emitter, what, extent, type_) for what, extent in (("l", room.rows), ("r", room.width)))
     for place, value in enumerate(emitter.values(products.operands[1:], uniform)):
-        memory, entry = (left, place) if place < room.rows else (right, place - room.rows)
-        if active not in ("true", "splat (i1 true)"):
-            zero = "zeroinitializer" if type_.lanes else "0.0"
-            out.append(f"{name}_m{place} = select {type_.mask} {active}, {type_} {value}, {type_} {zero}")
-            value = f"{name}_m{place}"
-        out += [f"{name}_a{place} = getelementptr {type_}, ptr {memory}, i64 {entry}",
-                f"store {type_} {value}, ptr {name}_a{place}, align {type_.info.size}"]
+        w, (memory, entry) = emitter.writer, (left, place) if place < room.rows else (right, place - room.rows)
+        if not is_everywhere(active):
+            value = w(f"select {type_.mask} {active}, {type_} {value}, {type_} {zero(type_)}")
+        w.store(type_, value, w.at(type_, memory, entry), type_.info.size)
         emitter.split_block()
-    emitter.lines.append(f"call void @{_function(emitter, room, type_, once)}(ptr {left}, ptr {right}, ptr {at})")
+    emitter.writer.run(_function(emitter, room, type_, once), f"ptr {left}", f"ptr {right}", f"ptr {at}")
 
 
-def end(emitter: FunctionEmitter) -> list[str]:
-    """Text behind the loop over packets: what has been added up is complete."""
-    return [f"call void @{_flush(emitter.module.helpers, room)}(ptr %room{number})"
-            for number, room in emitter.function.rooms.items() if room.flushed]
+def end(emitter: FunctionEmitter) -> None:
+    """Write what follows the loop over packets: what has been added up is complete."""
+    for number, room in emitter.function.rooms.items():
+        if room.flushed:
+            emitter.writer.run(_flush(emitter.module, room), f"ptr {emitter.kept['room', number]}")
 
 
-def combine(w: Writer, helpers: dict[str, str], function: Function, partials: str) -> None:
+def combine(w: Writer, module: ModuleContext, function: Function, partials: str) -> None:
     """Add up the rooms of all ``%blocks``, and write the outputs, or add to memory, at the beginning of a function."""
     outputs, words = function.reductions, function.partial_words
     for number, room in function.rooms.items():
@@ -114,177 +104,152 @@ def combine(w: Writer, helpers: dict[str, str], function: Function, partials: st
         if write is not None:
             places = output.value.node.payload
             result = w.beyond(result, write.d2.payload * TYPES[write.type].size)  # type: ignore[union-attr]
-        w.run(_combination(helpers, room, words, *places, added=write is not None),
+        w.run(_combination(module, room, words, *places, added=write is not None),
               f"ptr {w.beyond(partials, 8 * room.first + room.sums)}", "i64 %blocks", f"ptr {result}")
 
 
 def _memory(emitter: FunctionEmitter, what: str, extent: int, type_: TypeText) -> str:
     """Memory on the stack, which all products of the function share; what stays unused is zero."""
-    name = f"%outer_{what}{extent}_{type_.suffix}"
-    if name not in emitter.loaded:
-        emitter.loaded.add(name)
-        emitter.prologue += [f"{name} = alloca [{extent} x {type_}], align 64",
-                             f"call void @{_zeros(emitter.module.helpers)}(ptr {name}, "
-                             f"i64 {extent * type_.info.size * max(1, type_.lanes)})"]
-    return name
+    def write() -> str:
+        memory = emitter.prologue(f"alloca [{extent} x {type_}], align 64")
+        emitter.prologue.run(_zeros(emitter.module), f"ptr {memory}",
+                             f"i64 {extent * type_.info.size * max(1, type_.lanes)}")
+        return memory
+
+    return emitter.keep(("outer", what, extent, type_), write)
 
 
 def _begun(emitter: FunctionEmitter, number: int, room: Room) -> str:
     """The room, which is filled with zeros before anything else."""
-    name = f"%room{number}"
-    if name not in emitter.loaded:
-        emitter.loaded.add(name)
+    def write() -> str:
+        w, partials = emitter.prologue, emitter.parameter(1, "ptr")
         stride = partial_stride(emitter.function.partial_words)
-        emitter.parameter(1, "ptr")
-        emitter.prologue += [f"{name}_block = mul i64 %block, {stride}",
-                             f"{name}_at = add i64 {name}_block, {8 * room.first}",
-                             f"{name} = getelementptr i8, ptr %p1, i64 {name}_at",
-                             f"call void @{_zeros(emitter.module.helpers)}(ptr {name}, i64 {8 * room.words})"]
-    return name
+        memory = w.beyond(partials, w.add(w.mul("%block", stride), 8 * room.first))
+        w.run(_zeros(emitter.module), f"ptr {memory}", f"i64 {8 * room.words}")
+        return memory
+
+    return emitter.keep(("room", number), write)
 
 
 # --- functions of the module -----------------------------------------------------------------------------------------
 
 
-def _begin(signature: str) -> Writer:
-    """A function of the module."""
-    w = Writer()
-    w.function(f"internal void @{signature}", "noinline #0")
-    return w
-
-
-def _end(w: Writer, helpers: dict[str, str], name: str) -> str:
-    w.end()
-    helpers[name] = w.functions()
-    return name
-
-
-def _zeros(helpers: dict[str, str]) -> str:
+def _zeros(module: ModuleContext) -> str:
     """A function that fills memory with zeros: a number of bytes that is a multiple of 4."""
-    name = "outer_zeros"
-    if name in helpers:
-        return name
-    w = _begin(f"{name}(ptr %to, i64 %bytes)")
-    whole = w.and_("%bytes", -64)
-    w.loop(0, whole, 64, [], lambda at, _: w.store("<8 x i64>", "zeroinitializer", w.beyond("%to", at), 4))
-    w.loop(whole, "%bytes", 4, [], lambda at, _: w.store("i32", "0", w.beyond("%to", at), 4))
-    return _end(w, helpers, name)
+    def write(w: Writer) -> None:
+        whole = w.and_("%bytes", -64)
+        w.loop(0, whole, 64, [], lambda at, _: w.store("<8 x i64>", "zeroinitializer", w.beyond("%to", at), 4))
+        w.loop(whole, "%bytes", 4, [], lambda at, _: w.store("i32", "0", w.beyond("%to", at), 4))
+
+    return module.need_function("outer_zeros", "ptr %to, i64 %bytes", write)
 
 
-def _flush(helpers: dict[str, str], room: Room) -> str:
+def _flush(module: ModuleContext, room: Room) -> str:
     """A function that adds recent sums to those of double precision."""
-    elements = room.rows * room.width
-    name, wide, narrow = f"outer_flush_{elements}", f"<{_LANES} x double>", f"<{_LANES} x float>"
-    if name in helpers:
-        return name
-    w = _begin(f"{name}(ptr %room)")
-    sums, recent = w.beyond("%room", room.sums), w.beyond("%room", room.recent)
+    elements, wide, narrow = room.rows * room.width, f"<{_LANES} x double>", f"<{_LANES} x float>"
 
-    def add(at: str, _: list[str]) -> None:
-        target, source = w.at("double", sums, at), w.at("float", recent, at)
-        part = w(f"fpext {narrow} {w.load(narrow, source, 4)} to {wide}")
-        w.store(wide, w(f"fadd {wide} {w.load(wide, target, 8)}, {part}"), target, 8)
-        w.store(narrow, "zeroinitializer", source, 4)
+    def write(w: Writer) -> None:
+        sums, recent = w.beyond("%room", room.sums), w.beyond("%room", room.recent)
 
-    w.repeat(0, elements, _LANES, [], add)
-    return _end(w, helpers, name)
+        def add(at: str, _: list[str]) -> None:
+            target, source = w.at("double", sums, at), w.at("float", recent, at)
+            part = w(f"fpext {narrow} {w.load(narrow, source, 4)} to {wide}")
+            w.store(wide, w(f"fadd {wide} {w.load(wide, target, 8)}, {part}"), target, 8)
+            w.store(narrow, "zeroinitializer", source, 4)
+
+        w.repeat(0, elements, _LANES, [], add)
+
+    return module.need_function(f"outer_flush_{elements}", "ptr %room", write)
 
 
-def _combination(helpers: dict[str, str], room: Room, words: int, down: int, across: int, added: bool) -> str:
+def _combination(module: ModuleContext, room: Room, words: int, down: int, across: int, added: bool) -> str:
     """A function that adds up the sums of all blocks, rounds them, and writes the matrix without its padding, or adds
     it to what is there; ``down`` and ``across`` are the distances of its rows and columns."""
     lanes = _LANES if across == 1 else 1
     wide, result = (TypeText(TYPES[type_], lanes) for type_ in (FLOAT64, FLOAT32 if room.flushed else FLOAT64))
     name = f"outer_{'add' if added else 'combine'}_{room.rows}x{room.columns}_{down}_{across}_{result.suffix}"
-    name = name.replace("-", "m")
-    if name in helpers:
-        return name
-    w = _begin(f"{name}(ptr %from, i64 %blocks, ptr %to)")
 
-    def add_row(row: str, _: list[str]) -> None:
-        source, target = w.mul(row, room.width), w.mul(row, down)
+    def write(w: Writer) -> None:
+        def add_row(row: str, _: list[str]) -> None:
+            source, target = w.mul(row, room.width), w.mul(row, down)
 
-        def add_columns(column: str, _: list[str]) -> None:
-            first = w.at("double", "%from", w.add(source, column))
+            def add_columns(column: str, _: list[str]) -> None:
+                first = w.at("double", "%from", w.add(source, column))
 
-            def add(block: str, sums: list[str]) -> list[str]:
-                part = w.load(wide, w.beyond(first, w.mul(block, partial_stride(words))), 8)
-                return [w(f"fadd {wide} {sums[0]}, {part}")]
+                def add(block: str, sums: list[str]) -> list[str]:
+                    part = w.load(wide, w.beyond(first, w.mul(block, partial_stride(words))), 8)
+                    return [w(f"fadd {wide} {sums[0]}, {part}")]
 
-            (total,) = w.repeat(0, "%blocks", 1, [(str(wide), wide.splat("-0.0"))], add)
-            at = w.at(result.element, "%to", w.add(target, w.mul(column, across)))
-            mask = w.first_lanes(lanes, w.sub(room.columns, column))
-            if added:
-                before = w.masked_load(result, at, result.info.size, mask)
+                (total,) = w.repeat(0, "%blocks", 1, [(str(wide), wide.splat("-0.0"))], add)
+                at = w.at(result.element, "%to", w.add(target, w.mul(column, across)))
+                mask = w.first_lanes(lanes, w.sub(room.columns, column))
+                if added:
+                    before = w.masked_load(result, at, result.info.size, mask)
+                    if room.flushed:
+                        before = w(f"fpext {result} {before} to {wide}")
+                    total = w(f"fadd {wide} {before}, {total}")
                 if room.flushed:
-                    before = w(f"fpext {result} {before} to {wide}")
-                total = w(f"fadd {wide} {before}, {total}")
-            if room.flushed:
-                total = w(f"fptrunc {wide} {total} to {result}")
-            w.masked_store(result, total, at, result.info.size, mask)
+                    total = w(f"fptrunc {wide} {total} to {result}")
+                w.masked_store(result, total, at, result.info.size, mask)
 
-        w.repeat(0, room.columns, lanes, [], add_columns)
+            w.repeat(0, room.columns, lanes, [], add_columns)
 
-    w.repeat(0, room.rows, 1, [], add_row)
-    return _end(w, helpers, name)
+        w.repeat(0, room.rows, 1, [], add_row)
+
+    return module.need_function(name.replace("-", "m"), "ptr %from, i64 %blocks, ptr %to", write)
 
 
-def _update(helpers: dict[str, str], room: Room, products: Node, atomic: bool) -> str:
+def _update(module: ModuleContext, room: Room, products: Node, atomic: bool) -> str:
     """A function that adds a matrix, with its padding, to memory, element by element."""
     (down, across), type_ = products.payload, TypeText(TYPES[products.type], 0)
     name = f"outer_update_{room.rows}x{room.columns}_{down}_{across}_{'atomic' if atomic else 'plain'}_{type_.suffix}"
-    name = name.replace("-", "m")
-    if name in helpers:
-        return name
-    w = _begin(f"{name}(ptr %from, ptr %to)")
-    update = Update(w, ReduceOp.Add.value, type_, atomic)
 
-    def add_row(row: str, _: list[str]) -> None:
-        source, target = w.mul(row, room.width), w.mul(row, down)
+    def write(w: Writer) -> None:
+        update = Update(w, ReduceOp.Add.value, type_, atomic)
 
-        def add(column: str, _: list[str]) -> None:
-            value = w.load(type_, w.at(type_, "%from", w.add(source, column)), type_.info.size)
-            update(w.at(type_, "%to", w.add(target, w.mul(column, across))), value)
+        def add_row(row: str, _: list[str]) -> None:
+            source, target = w.mul(row, room.width), w.mul(row, down)
 
-        w.repeat(0, room.columns, 1, [], add)
+            def add(column: str, _: list[str]) -> None:
+                value = w.load(type_, w.at(type_, "%from", w.add(source, column)), type_.info.size)
+                update(w.at(type_, "%to", w.add(target, w.mul(column, across))), value)
 
-    w.repeat(0, room.rows, 1, [], add_row)
-    return _end(w, helpers, name)
+            w.repeat(0, room.columns, 1, [], add)
+
+        w.repeat(0, room.rows, 1, [], add_row)
+
+    return module.need_function(name.replace("-", "m"), "ptr %from, ptr %to", write)
 
 
 def _function(emitter: FunctionEmitter, room: Room, type_: TypeText, once: bool) -> str:
     """A function that adds the products of a packet, or of one element, to a room, or ``once`` to memory that is there
     for them."""
-    helpers, lanes, element = emitter.module.helpers, type_.lanes or 1, type_.element
-    name = f"outer_{'once_' * once}{room.rows}x{room.columns}_{type_.suffix}"
-    if name in helpers:
-        return name
-    size = type_.info.size
-    wide = emitter.lanes >= 16
+    module, lanes, size, wide = emitter.module, type_.lanes or 1, type_.info.size, emitter.lanes >= 16
     register = min(room.width, (64 if wide else 32 if emitter.lanes >= 8 else 16) // size)
     vector = TypeText(type_.info, register)
-    w = _begin(f"{name}(ptr noalias %left, ptr noalias %right, ptr noalias %room)")
-    sums, right = "%room" if once else w.beyond("%room", room.recent), "%right"
-    if lanes > 1:
-        right = w(f"alloca [{lanes * room.width} x {element}], align 64")
-        _write_transposition(w, room, lanes, vector, right)
     most_columns = _COLUMNS if wide else _FEW_COLUMNS
-    for columns, first_column, times_column in _shares(room.width // register, most_columns):
-        most = max(1, (_SUMS if wide else _FEW_SUMS) // columns)
-        for rows, first_row, times_row in _shares(room.rows, most):
-            _write_blocks(w, (rows, first_row, times_row), (columns, first_column, times_column), room, lanes, vector,
-                          right, sums)
-    if room.flushed and not once:
-        count = w.add(w.load("i64", "%room", 8), 1)
 
-        def flush() -> list[str]:
-            w.run(_flush(helpers, room), "ptr %room")
-            return ["0"]
+    def write(w: Writer) -> None:
+        sums, right = "%room" if once else w.beyond("%room", room.recent), "%right"
+        if lanes > 1:
+            right = w(f"alloca [{lanes * room.width} x {type_.element}], align 64")
+            _write_transposition(w, room, lanes, vector, right)
+        for columns in _shares(room.width // register, most_columns):
+            for rows in _shares(room.rows, max(1, (_SUMS if wide else _FEW_SUMS) // columns[0])):
+                _write_blocks(w, rows, columns, room, lanes, vector, right, sums)
+        if room.flushed and not once:
+            count = w.add(w.load("i64", "%room", 8), 1)
 
-        due = w(f"icmp uge i64 {count}, {max(1, _FLUSHED // lanes)}")
-        (since,) = w.branch(due, flush, lambda: [count], ["i64"])
-        w.store("i64", since, "%room", 8)
-    return _end(w, helpers, name)
+            def flush() -> list[str]:
+                w.run(_flush(module, room), "ptr %room")
+                return ["0"]
+
+            due = w(f"icmp uge i64 {count}, {max(1, _FLUSHED // lanes)}")
+            (since,) = w.branch(due, flush, lambda: [count], ["i64"])
+            w.store("i64", since, "%room", 8)
+
+    return module.need_function(f"outer_{'once_' * once}{room.rows}x{room.columns}_{type_.suffix}",
+                                "ptr noalias %left, ptr noalias %right, ptr noalias %room", write)
 
 
 def _shares(count: int, most: int) -> Iterator[tuple[int, int, int]]:

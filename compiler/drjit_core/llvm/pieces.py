@@ -11,30 +11,28 @@ from collections.abc import Iterator, Sequence
 
 from ..types import UINT64
 from .function import FunctionEmitter
-from .texts import TypeText
+from .texts import TypeText, is_everywhere, vector
 from .writer import Writer
 
 __all__ = ["add", "gather", "scatter"]
 
 #: Lanes that are transposed together: those of the widest register.
 _GROUP_BYTES = 64
-#: What lanes that take no part read: a piece of zeros.
-_ZEROS = "zeros"
 
 
-def gather(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, index: tuple[str, str], start: int,
-           count: int, condition: str) -> list[str]:
+def gather(emitter: FunctionEmitter, type_: TypeText, base: str, index: tuple[str, str], start: int, count: int,
+           condition: str) -> list[str]:
     """Names of packets: the elements ``start`` to ``start + count`` beyond an index, zero where a mask is not set."""
-    w, lanes, size, pointers = _writer(emitter, name), emitter.lanes, type_.info.size, type_.of("ptr")
+    w, lanes, size, pointers = emitter.writer, emitter.lanes, type_.info.size, type_.of("ptr")
     at = _places(w, type_, base, index, start)
     if size * count <= 8:
         wide, narrow = emitter.packets[UINT64], TypeText(type_.info, 2 * lanes)
         pairs = w.gathered(wide, at, size, condition)
         both = w(f"bitcast {wide} {pairs} to {narrow}")
         return [w.shuffle(narrow, both, "poison", range(number, 2 * lanes, 2)) for number in range(2)]
-    if not _is_everywhere(condition):
-        emitter.module.helpers[_ZEROS] = f"@{_ZEROS} = internal constant [16 x i8] zeroinitializer, align 16"
-        at = w(f"select {type_.mask} {condition}, {pointers} {at}, {pointers} splat (ptr @{_ZEROS})")
+    if not is_everywhere(condition):
+        emitter.module.need("zeros", lambda: "@zeros = internal constant [16 x i8] zeroinitializer, align 16")
+        at = w(f"select {type_.mask} {condition}, {pointers} {at}, {pointers} splat (ptr @zeros)")  # who takes no part
     piece, rows = TypeText(type_.info, 4 if count == 3 else count), []
     for lane in range(lanes):
         place = w(f"extractelement {pointers} {at}, i32 {lane}")
@@ -45,10 +43,10 @@ def gather(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, inde
     return [_joined(w, type_, column, group) for column in map(list, zip(*parts, strict=True))]
 
 
-def scatter(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, index: tuple[str, str], start: int,
+def scatter(emitter: FunctionEmitter, type_: TypeText, base: str, index: tuple[str, str], start: int,
             values: list[str], condition: str) -> None:
     """Write packets, side by side, to the elements from ``start`` beyond an index on, where a mask is set."""
-    w, lanes, size, pointers = _writer(emitter, name), emitter.lanes, type_.info.size, type_.of("ptr")
+    w, lanes, size, pointers = emitter.writer, emitter.lanes, type_.info.size, type_.of("ptr")
     at = _places(w, type_, base, index, start)
     if size * len(values) <= 8:
         wide, narrow = emitter.packets[UINT64], TypeText(type_.info, 2 * lanes)
@@ -65,39 +63,25 @@ def scatter(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, ind
         for k, value in enumerate(values):
             w.scattered(type_, value, w(f"getelementptr {type_.element}, {pointers} {at}, i64 {k}"), size, condition)
 
-    if _is_everywhere(condition):
+    if is_everywhere(condition):
         write_all()
     else:
         bits = w(f"bitcast {type_.mask} {condition} to i{lanes}")
         w.branch(w(f"icmp eq i{lanes} {bits}, -1"), write_all, write_some)
 
 
-def add(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, index: tuple[str, str], start: int,
+def add(emitter: FunctionEmitter, type_: TypeText, base: str, index: tuple[str, str], start: int,
         values: list[str], condition: str) -> None:
     """Add packets, side by side, to the elements from ``start`` beyond an index on, where a mask is set: lane by lane,
     as several may add to the same elements. Those that take no part add to memory that nobody reads, of their own."""
-    w, lanes, size, pointers = _writer(emitter, name), emitter.lanes, type_.info.size, type_.of("ptr")
+    w, lanes, size, pointers = emitter.writer, emitter.lanes, type_.info.size, type_.of("ptr")
     at = _places(w, type_, base, index, start)
-    if not _is_everywhere(condition):
-        nowhere = "%nowhere"
-        if nowhere not in emitter.loaded:
-            emitter.loaded.add(nowhere)
-            emitter.prologue.append(f"{nowhere} = alloca [{lanes} x <4 x i32>], align 16")
-        numbers = ", ".join(f"i64 {lane}" for lane in range(lanes))
-        own = w(f"getelementptr <4 x i32>, ptr {nowhere}, <{lanes} x i64> <{numbers}>")
+    if not is_everywhere(condition):
+        nowhere = emitter.keep("nowhere", lambda: emitter.prologue(f"alloca [{lanes} x <4 x i32>], align 16"))
+        own = w(f"getelementptr <4 x i32>, ptr {nowhere}, <{lanes} x i64> {vector('i64', range(lanes))}")
         at = w(f"select {type_.mask} {condition}, {pointers} {at}, {pointers} {own}")
     for place, row, part in _rows(w, lanes, type_, values, at):
         w.store(part, w(f"fadd {part} {w.load(part, place, size)}, {row}"), place, size)
-
-
-def _writer(emitter: FunctionEmitter, name: str) -> Writer:
-    """Goes on where an instruction with a name is printed."""
-    return Writer(emitter.lines, f"{name[1:]}.")
-
-
-def _is_everywhere(condition: str) -> bool:
-    """Whether a mask is known to be set for all elements."""
-    return condition in ("true", "splat (i1 true)")
 
 
 def _places(w: Writer, type_: TypeText, base: str, index: tuple[str, str], start: int) -> str:

@@ -12,7 +12,7 @@ import math
 from ..codegen.linear import Instruction
 from ..types import TYPES
 from .function import FunctionEmitter
-from .texts import TypeText, cast
+from .texts import TypeText, zero
 from .writer import Writer
 
 __all__ = ["product"]
@@ -27,41 +27,29 @@ _FEWEST, _MOST_TOGETHER = 4, 16
 def product(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """A product, which defines a component for each row that is wanted."""
     uniform, (access,) = instruction.uniform, instruction.accesses
-    type_, out = emitter.types(uniform)[instruction.type], emitter.lines
+    type_, w = emitter.types(uniform)[instruction.type], emitter.writer
     rows = sorted((instruction, *instruction.results), key=lambda row: row.node.attr)
     offset, down, right = instruction.node.payload
     columns, first = len(instruction.operands), rows[0].node.attr
     count = rows[-1].node.attr - first + 1
     kind, memory = instruction.node.d0.type, TYPES[instruction.node.d0.type]  # type: ignore[union-attr]
-    name = f"%v{instruction.number}"
     given, found = (_room(emitter, what, extent, type_) for what, extent in (("x", columns), ("y", count)))
     for place, value in enumerate(emitter.values(instruction.operands, uniform)):
-        out += [f"{name}_x{place} = getelementptr {type_}, ptr {given}, i64 {place}",
-                f"store {type_} {value}, ptr {name}_x{place}, align {_alignment(type_)}"]
+        w.store(type_, value, w.at(type_, given, place), type_.alignment)
         emitter.split_block()
     base = emitter.parameter(access.slot, "ptr")
     function = _function(emitter, type_, kind, count, columns, down, right)
-    out += [f"{name}_w = getelementptr i8, ptr {base}, i64 {(offset + first * down) * memory.size}",
-            f"call void @{function}(ptr {name}_w, ptr {given}, ptr {found})"]
+    matrix = w.beyond(base, (offset + first * down) * memory.size)
+    w.run(function, f"ptr {matrix}", f"ptr {given}", f"ptr {found}")
     for row in rows:
-        result, place = f"%v{row.number}", row.node.attr - first
-        out += [f"{result}_at = getelementptr {type_}, ptr {found}, i64 {place}",
-                f"{result} = load {type_}, ptr {result}_at, align {_alignment(type_)}"]
-        emitter.define(row, result)
+        emitter.define(row, w.load(type_, w.at(type_, found, row.node.attr - first), type_.alignment))
         emitter.split_block()
-
-
-def _alignment(type_: TypeText) -> int:
-    return min(64, type_.info.size * max(1, type_.lanes))
 
 
 def _room(emitter: FunctionEmitter, what: str, extent: int, type_: TypeText) -> str:
     """Memory on the stack, which all products of the function share."""
-    name = f"%product_{what}{extent}_{type_.suffix}"
-    if name not in emitter.loaded:
-        emitter.loaded.add(name)
-        emitter.prologue.append(f"{name} = alloca [{extent} x {type_}], align 64")
-    return name
+    return emitter.keep(("product", what, extent, type_),
+                        lambda: emitter.prologue(f"alloca [{extent} x {type_}], align 64"))
 
 
 def _function(emitter: FunctionEmitter, type_: TypeText, kind: int, count: int, columns: int, down: int,
@@ -69,31 +57,28 @@ def _function(emitter: FunctionEmitter, type_: TypeText, kind: int, count: int, 
     """The name of the function of the module that computes products of some form."""
     step = f"{down}_{right}".replace("-", "m")
     name = f"product_{count}x{columns}_{step}_{TYPES[kind].name}_{type_.suffix}"
-    if name in emitter.module.helpers:
-        return name
     registers = max(1, type_.info.size * type_.lanes // (64 if emitter.lanes >= 16 else 32))
     most = max(1, min(_MOST_ROWS, (_SUMS if emitter.lanes >= 16 else _FEW_SUMS) // registers))
     blocks = -(-count // most)
     widened = kind != type_.info.type and _is_widened(columns, down, right)
-    w = Writer()
-    w.function(f"internal void @{name}(ptr noalias %w, ptr noalias %x, ptr noalias %y)", "noinline #0")
-    wide = w(f"alloca [{most * columns} x {type_.element}], align 64") if widened else ""
-    begin = 0
-    # blocks of equal size but for some that have a row less, so that no block is short
-    base_rows, longer = divmod(count, blocks)
-    for rows, times in ((base_rows + 1, longer), (base_rows, blocks - longer)):
-        if times:
-            _write_blocks(w, type_, kind, begin, rows, times, columns, down, right, wide)
-        begin += rows * times
-    w.end()
-    emitter.module.helpers[name] = w.functions()
-    return name
+
+    def write(w: Writer) -> None:
+        wide = w(f"alloca [{most * columns} x {type_.element}], align 64") if widened else ""
+        begin = 0
+        # blocks of equal size but for some that have a row less, so that no block is short
+        base_rows, longer = divmod(count, blocks)
+        for rows, times in ((base_rows + 1, longer), (base_rows, blocks - longer)):
+            if times:
+                _write_blocks(w, type_, kind, begin, rows, times, columns, down, right, wide)
+            begin += rows * times
+
+    return emitter.module.need_function(name, "ptr noalias %w, ptr noalias %x, ptr noalias %y", write)
 
 
 def _write_blocks(w: Writer, t: TypeText, kind: int, begin: int, rows: int, times: int, columns: int, down: int,
                   right: int, wide: str) -> None:
     """Products with several blocks of rows; if there is ``wide`` memory, their elements are converted there first."""
-    size, align = TYPES[kind].size, _alignment(t)
+    size, align = TYPES[kind].size, t.alignment
 
     def block(number: str, _: list[str]) -> None:
         matrix, element = w.beyond("%w", w.add(w.mul(number, rows * down * size), begin * down * size)), kind
@@ -111,7 +96,7 @@ def _write_blocks(w: Writer, t: TypeText, kind: int, begin: int, rows: int, time
             return [w.call(str(t), f"llvm.fma.{t.suffix}", f"{t} {_element(w, w.beyond(at, r * row), element, t)}",
                            f"{t} {x}", f"{t} {sum_}") for r, sum_ in enumerate(sums)]
 
-        for r, sum_ in enumerate(w.repeat(0, columns, 1, [(str(t), _zero(t))] * rows, add)):
+        for r, sum_ in enumerate(w.repeat(0, columns, 1, [(str(t), zero(t))] * rows, add)):
             w.store(t, sum_, w.at(t, results, r), align)
 
     w.repeat(0, times, 1, [], block)
@@ -143,11 +128,7 @@ def _write_widening(w: Writer, matrix: str, wide: str, kind: int, t: TypeText, r
 
 def _widened(w: Writer, value: str, narrow: TypeText, wide: TypeText) -> str:
     """Numbers as those that are computed with."""
-    return value if narrow == wide else w.named(lambda name: cast(name, value, narrow, wide))
-
-
-def _zero(type_: TypeText) -> str:
-    return "zeroinitializer" if type_.lanes else "0.0"
+    return value if narrow == wide else w.cast(value, narrow, wide)
 
 
 def _element(w: Writer, address: str, kind: int, type_: TypeText) -> str:

@@ -20,45 +20,36 @@ _texts: dict[tuple[Function, int], str] = {}
 
 def branch(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """A branch: its values are those that were there before, or what the function makes of the arguments."""
-    function, uniform = instruction.function, instruction.uniform
+    function, uniform, w = instruction.function, instruction.uniform, emitter.writer
     assert function is not None
     mask, *operands = instruction.operands
     before_values, arguments = operands[:len(function.results)], operands[len(function.results):]
-    number, word = instruction.number, f"i{emitter.lanes}"
-    out, types = emitter.lines, emitter.types(uniform)
+    word, types = f"i{emitter.lanes}", emitter.types(uniform)
     condition = emitter.value(mask, uniform)
     given, initial = emitter.values(arguments, uniform), emitter.values(before_values, uniform)
-    before, name = emitter.label, f"%rare{number}"
-    taken, done = f"rare{number}_taken", f"rare{number}_done"
-    any_ = emitter.any_element(f"{name}_any", condition, uniform)
-    out.append(f"br i1 {any_}, label %{taken}, label %{done}, !prof !1")
-    emitter.open_block(taken)
-    out.append(f"{name}_bits = {'zext' if uniform else 'bitcast'} {types[BOOL]} {condition} to {word}")
+    before, taken, done = w.here, w.label("rare"), w.label("done")
+    w.line(f"br i1 {emitter.any_element(condition, uniform)}, label %{taken}, label %{done}, !prof !1")
+    w.open(taken)
+    bits = w(f"zext i1 {condition} to {word}") if uniform else emitter.bits_of(condition)
     memory = []
     for slot, (value, text) in enumerate(zip((*arguments, *before_values), (*given, *initial), strict=True)):
         memory.append(_scratch(emitter, slot))
-        out.append(f"store {types[value.type]} {text}, ptr {memory[-1]}, align 64")
-    if function.name not in emitter.module.helpers:
-        emitter.module.helpers[function.name] = _text(emitter.module, function)
-    addresses = ", ".join(f"ptr {address}" for address in memory)
-    out.append(f"call void @{function.name}({word} {name}_bits, {addresses})")
-    for position, (value, address) in enumerate(zip(before_values, memory[len(arguments):], strict=True)):
-        out.append(f"{name}_{position}_new = load {types[value.type]}, ptr {address}, align 64")
-    out.append(f"br label %{done}")
-    emitter.open_block(done)
-    emitter.define(instruction, name)
-    for position, (value, start) in enumerate(zip(before_values, initial, strict=True)):
-        out.append(f"{name}_{position} = phi {types[value.type]} [ {start}, %{before} ], "
-                   f"[ {name}_{position}_new, %{taken} ]")
+        w.store(types[value.type], text, memory[-1], 64)
+    name = emitter.module.need(function.name, lambda: _text(emitter.module, function))
+    w.run(name, f"{word} {bits}", *(f"ptr {address}" for address in memory))
+    found = [w.load(types[value.type], address, 64)
+             for value, address in zip(before_values, memory[len(arguments):], strict=True)]
+    w.go(done)
+    w.open(done)
+    emitter.results[instruction.number] = [
+        w.phi(types[value.type], (start, before), (new, taken))
+        for value, start, new in zip(before_values, initial, found, strict=True)]
+    emitter.define(instruction, "")
 
 
 def _scratch(emitter: FunctionEmitter, slot: int) -> str:
     """Memory for a packet of any type."""
-    name = f"%scratch{slot}"
-    if name not in emitter.loaded:
-        emitter.loaded.add(name)
-        emitter.prologue.append(f"{name} = alloca [{8 * emitter.lanes} x i8], align 64")
-    return name
+    return emitter.keep(("scratch", slot), lambda: emitter.prologue(f"alloca [{8 * emitter.lanes} x i8], align 64"))
 
 
 def _text(module: ModuleContext, function: Function) -> str:
@@ -74,40 +65,45 @@ def _text(module: ModuleContext, function: Function) -> str:
 def _of_packets(module: ModuleContext, function: Function) -> str:
     """The text of one that computes packets, of which those elements count that are in a mask."""
     emitter = FunctionEmitter(module, function, split=False)
-    types, end = module.packets, []
-    emitter.entry.append(f"%taken = bitcast i{module.lanes} %mask to {types[BOOL]}")
+    types, w = module.packets, emitter.entry
+    mask = types[BOOL]
+    taken = w(f"bitcast i{module.lanes} %mask to {mask}")
     for i, argument in enumerate(function.arguments):
-        emitter.entry.append(f"%a{i} = load {types[argument.type]}, ptr %in{i}")
-        emitter.define(argument, f"%a{i}")
+        emitter.define(argument, w(f"load {types[argument.type]}, ptr %in{i}"))
     emitter.run()
+    w = emitter.body
     for i, result in enumerate(function.results):
         type_ = types[result.type]
-        end += [f"%before{i} = load {type_}, ptr %out{i}",
-                f"%after{i} = select {types[BOOL]} %taken, {type_} {emitter.value(result, False)}, {type_} %before{i}",
-                f"store {type_} %after{i}, ptr %out{i}"]
-    return emitter.text(_signature(module, function, "#0"), end=[*end, "ret void"])
+        before = w(f"load {type_}, ptr %out{i}")
+        after = w(f"select {mask} {taken}, {type_} {emitter.value(result, False)}, {type_} {before}")
+        w.line(f"store {type_} {after}, ptr %out{i}")
+    w.line("ret void")
+    return emitter.text(_signature(module, function, "#0"))
 
 
 def _of_elements(module: ModuleContext, function: Function) -> str:
     """The text of one that computes the elements of a mask one after the other."""
     lanes, scalars, word = module.lanes, module.scalars, f"i{module.lanes}"
     emitter = FunctionEmitter(module, function, split=False)
-    body = emitter.entry
-    body += ["br label %element", "element:", f"%rest = phi {word} [ %mask, %entry ], [ %next, %element ]",
-             f"%number = call {word} @llvm.cttz.{word}({word} %rest, i1 true)",
-             "%index = add i64 %number, 0" if lanes == 64 else f"%index = zext {word} %number to i64"]
-    for i, argument in enumerate(function.arguments):
-        type_ = scalars[argument.type]
-        body.append(f"%at{i} = getelementptr {type_}, ptr %in{i}, i64 %index")
-        body.append(f"%a{i} = load {type_}, ptr %at{i}")
-        emitter.define(argument, f"%a{i}")
-    emitter.run()
-    for i, result in enumerate(function.results):
-        type_ = scalars[result.type]
-        body.append(f"%to{i} = getelementptr {type_}, ptr %out{i}, i64 %index")
-        body.append(f"store {type_} {emitter.value(result, True)}, ptr %to{i}")
-    body += [f"%less = sub {word} %rest, 1", f"%next = and {word} %rest, %less", f"%more = icmp ne {word} %next, 0",
-             "br i1 %more, label %element, label %done", "done:", "ret void"]
+    w = emitter.entry
+
+    def element(rests: list[str]) -> tuple[str, list[str]]:
+        number = w.call(word, f"llvm.cttz.{word}", f"{word} {rests[0]}", "i1 true")
+        index = w.add(number, 0) if lanes == 64 else w(f"zext {word} {number} to i64")
+        for i, argument in enumerate(function.arguments):
+            type_ = scalars[argument.type]
+            emitter.define(argument, w(f"load {type_}, ptr {w.at(type_, f'%in{i}', index)}"))
+        emitter.run()
+        for i, result in enumerate(function.results):
+            type_ = scalars[result.type]
+            to = w.at(type_, f"%out{i}", index)
+            w.line(f"store {type_} {emitter.value(result, True)}, ptr {to}")
+        less = w(f"sub {word} {rests[0]}, 1")
+        following = w(f"and {word} {rests[0]}, {less}")
+        return w(f"icmp eq {word} {following}, 0"), [following]
+
+    w.until([(word, "%mask")], element)
+    w.line("ret void")
     return emitter.text(_signature(module, function, "nounwind"))
 
 

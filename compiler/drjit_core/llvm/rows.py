@@ -20,16 +20,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..codegen.linear import Access, Block, Function, Instruction, RowPass, Store
-from ..codegen.program import REVERSED, ROW, SHIFTED, SHIFTED_UNALIGNED, STRIDED
+from ..codegen.program import ROW, STRIDED
 from ..ops.products import OUTER
 from ..ops.reductions import REDUCTIONS
 from ..ops.table import SEGMENT
-from ..types import BOOL, TYPES, UINT32, UINT64
+from ..types import UINT64
 from . import memory, reduction
 from .function import FunctionEmitter
-from .lines import Lines
 from .module import ModuleContext
-from .texts import TypeText, constant, update
+from .texts import TypeText, constant, update, vector
 from .writer import Writer
 
 __all__ = ["RowsEmitter", "load", "counter", "segment", "view"]
@@ -43,11 +42,11 @@ class RowsEmitter(FunctionEmitter):
         self.domain = function.domain
         self.number = 0  # of the pass
         self.held: dict[str, str] = {}  # scalars of a row -> packets, in this pass
-        self.positions: dict[int, str] = {}  # of the elements, by the copy, in this pass
+        self.lanes_of_copies: dict[int, str] = {}  # positions of the elements, by the copy, in this pass
         self.whole = ""  # whether all elements of the packet belong to the row, in this pass
         self.offsets: dict[tuple[int, int], str] = {}  # of views, in this unit
-        self.steps: dict[int, str] = {}  # by the parameter of a stride, how far the lanes of a packet are apart
         self.accumulators: dict[int, reduction.Accumulator] = {}  # of reductions of everything
+        self.slots: dict[reduction.Accumulator, list[str]] = {}  # where these are between rows
         self.copy = 0
         #: Of each copy: the row, its coordinate along the axis that is added up, its first element, that of the packet.
         self.rows: list[str] = []
@@ -56,10 +55,8 @@ class RowsEmitter(FunctionEmitter):
         self.indices: list[str] = []
         super().__init__(module, function)
         #: What stands before the loop over packets that is being written.
-        self.before = Lines()
-        self.writer, self.before_writer = Writer(self.body, "r."), Writer(self.before, "b.")
-        self.once_writer = Writer(self.prologue, "o.")
-        self.alignment = 0
+        self.before = Writer("r.")
+        self.head, self.aligned = [], False  # what leads to the body is written there
         self.read_domain()
 
     def enter(self, block: Block) -> None:
@@ -70,14 +67,15 @@ class RowsEmitter(FunctionEmitter):
             self.row = self.rows[block.copy]
         if self.indices:
             self.index = self.indices[block.copy]
-        self.lines = self.entry if block.once else self.body
+        self.writer = self.entry if block.once else self.body
+        self.lines = self.writer.lines
 
     # --- units -------------------------------------------------------------------------------------------------------
 
     def read_domain(self) -> None:
         """Parameters of the domain, and what the first unit is."""
         domain, axes = self.domain, len(self.domain.extents)
-        slot, w = self.function.axes, Writer(self.entry, "e.")
+        slot, w = self.function.axes, self.entry
         #: Texts of the extents, outermost first; that of the outermost axis is not known.
         self.extents = ["", *(self.parameter(slot + axes - 1 - axis, "i64") for axis in range(1, axes))]
         #: Axes that units are counted along, and the coordinate along each axis (of columns, that of each copy).
@@ -95,20 +93,20 @@ class RowsEmitter(FunctionEmitter):
         #: The part of the row, if rows have any, and the coordinates of the first unit.
         self.first = [*first, rest, *coordinates] if self.counted else first
 
-    def run_rows(self) -> str:
-        """Print all; the lines after the entry block."""
-        function, w = self.function, self.writer
+    def run_rows(self) -> None:
+        """Print all."""
+        function, w = self.function, self.body
         for instruction in function.once.instructions:
             self.enter(function.once)
             self.module.printers_of_rows[instruction.kind](self, instruction)
         w.go("units")  # the end of the entry block, which still grows
         w.open("units")
         w.repeat("%begin", "%end", 1, [("i64", start) for start in self.first], self.print_unit)
-        return w.functions()
+        self.enter(function.each)
 
     def print_unit(self, unit: str, counts: list[str]) -> list[str]:
         """Print a unit, given its part and coordinates; those of the next one."""
-        w, row = self.writer, unit
+        w, row = self.body, unit
         self.unit, self.this_part, self.coordinates = unit, "0", counts
         if self.parts:
             self.this_part, *self.coordinates = counts
@@ -135,7 +133,7 @@ class RowsEmitter(FunctionEmitter):
 
     def counted_on(self, value: str, step: str, limit: str) -> tuple[str, str]:
         """Whether a count begins again after a step of at most one, and what it is then."""
-        w = self.writer
+        w = self.body
         more = w.add(value, step)
         full = w(f"icmp eq i64 {more}, {limit}")
         return full, w.either(full, "i64", 0, more)
@@ -152,7 +150,7 @@ class RowsEmitter(FunctionEmitter):
         known = self.offsets.get(key)
         if known is not None:
             return known
-        w = self.writer if self.block.is_row else self.before_writer
+        w = self.body if self.block.is_row else self.before
         result = self.parameter(first, "i64")
         for axis in range(axes - 1):
             if access.access.moving >> axis & 1:
@@ -171,31 +169,21 @@ class RowsEmitter(FunctionEmitter):
             return self.packets[instruction.type].splat(name)
         packet = self.held.get(name)
         if packet is None:
-            packet = self.held[name] = self.before_writer.splat(self.packets[instruction.type], name)
+            packet = self.held[name] = self.before.splat(self.packets[instruction.type], name)
         return packet
 
     def lane(self) -> str:
-        """Packet of the elements' positions."""
-        found = self.positions.get(self.copy)
+        """Positions as numbers that are wide enough."""
+        found = self.lanes_of_copies.get(self.copy)
         if found is None:
-            w, wide = self.writer, self.function.wide
-            element, type_ = ("i64", self.packets[UINT64]) if wide else ("i32", self.packets[UINT32])
-            first = w.splat(type_, self.index if wide else w(f"trunc i64 {self.index} to i32"))
-            steps = ", ".join(f"{element} {k}" for k in range(self.lanes))
-            found = self.positions[self.copy] = w(f"add {type_} {first}, <{steps}>")
+            found = self.lanes_of_copies[self.copy] = self.write_lane()
         return found
 
     def address(self, store: Store, position: str) -> str:
         """Where an element of an output is."""
         type_ = self.stored_type(store.value.type, True)
-        return self.writer(f"getelementptr inbounds {type_.element}, ptr {self.parameter(store.slot, 'ptr')}, "
-                           f"i64 {position}")
-
-    def stored(self, value: str, type_index: int, uniform: bool) -> str:
-        """A value as it is in memory: masks take a byte."""
-        if type_index != BOOL:
-            return value
-        return self.writer(f"zext {self.types(uniform)[BOOL]} {value} to {self.stored_type(BOOL, uniform)}")
+        return self.body(f"getelementptr inbounds {type_.element}, ptr {self.parameter(store.slot, 'ptr')}, "
+                         f"i64 {position}")
 
     # --- passes ------------------------------------------------------------------------------------------------------
 
@@ -209,7 +197,7 @@ class RowsEmitter(FunctionEmitter):
 
     def print_passes(self, row: str) -> None:
         """Print the passes over a row."""
-        function, w, extent = self.function, self.writer, self.extents[-1]
+        function, w, extent = self.function, self.body, self.extents[-1]
         self.rows, self.bases = [row], [w.mul(row, extent)]
         start, self.limit = "0", extent
         if self.parts:
@@ -225,8 +213,8 @@ class RowsEmitter(FunctionEmitter):
 
     def over_packets(self, start: str, body: Callable[[], None]) -> None:
         """Print a loop over the packets of a row; what it needs once stands before it."""
-        w, place = self.writer, len(self.body)
-        self.held, self.positions, self.whole = {}, {}, ""
+        w, place = self.body, len(self.body.lines)
+        self.held, self.lanes_of_copies, self.whole = {}, {}, ""
 
         def packet(column: str, _: list[str]) -> None:
             self.column, self.next_column = column, w.add(column, self.lanes)
@@ -235,49 +223,38 @@ class RowsEmitter(FunctionEmitter):
             body()
 
         w.repeat(start, self.limit, self.lanes, [], packet)
-        self.body[place:place] = self.before
-        self.before.clear()
+        w.lines[place:place] = self.before.lines
+        self.before.lines.clear()
 
     def print_pass(self, start: str, passage: RowPass) -> None:
         """Print a pass over the packets of a row, and what it has reduced."""
-        w, number, before = self.writer, self.number, self.body.label
+        w, before = self.body, self.body.here
         accumulators: list[reduction.Accumulator] = []
         totals: list[reduction.Accumulator] = []
-        suffix = "_next"
 
         def packet() -> None:
-            nonlocal suffix
-            head = self.body.start
+            head = w.lines.start
             self.print_blocks(passage.each)
             self.enter(passage.each[0])
             self.accumulate(passage, accumulators, totals)
             self.stores(passage.stores)
-            for k, scatter in enumerate(passage.scatters):
-                memory.scatter(self, scatter, f"%s{number}_{k}")
-            every, count = [*accumulators, *totals], ""
-            if any(accumulator.flushed for accumulator in every):
-                count = w(f"lshr i64 {self.next_column}, {self.lanes.bit_length() - 1}")
-            flush, latch = reduction.latch(every, count, f"_{number}", self.body.label)
-            if flush:
-                suffix = "_last"
-                self.body += flush
-                self.body.go_on(latch)
-            phis = [phi for accumulator in accumulators for phi in accumulator.phis(before, latch, bool(flush))]
-            phis += [phi for total in totals for phi in total.phis(before, latch, bool(flush), True)]
-            self.body[head:head] = phis
+            for scatter in passage.scatters:
+                memory.scatter(self, scatter)
+            every = [*accumulators, *totals]
+            reduction.latch(w, every, self.next_column, self.lanes)
+            w.lines[head:head] = [phi for accumulator in every for phi in accumulator.phis(before, w.here)]
 
         self.over_packets(start, packet)
         for segment, accumulator in zip(passage.segments, accumulators, strict=True):
-            lines, value = accumulator.total()
-            self.body += lines
-            self.define(segment, w(f"freeze {self.scalars[accumulator.result]} {accumulator.rounded(w, value)}"))
+            value = accumulator.rounded(w, accumulator.total(w, accumulator.ends))
+            self.define(segment, w(f"freeze {self.scalars[accumulator.result]} {value}"))
         for total in totals:
-            for part, type_, _ in total.parts():
-                w.store(type_, f"{part}{suffix}", f"{part}_slot", 64)
+            for (type_, *_), slot, value in zip(total.parts, self.slots[total], total.following, strict=True):
+                w.store(type_, value, slot, 64)
 
     def accumulate(self, passage: RowPass, accumulators: list[reduction.Accumulator],
                    totals: list[reduction.Accumulator]) -> None:
-        """Emit the steps of a pass: the accumulators of reductions of rows, and those of reductions of everything."""
+        """Write the steps of a pass: the accumulators of reductions of rows, and those of reductions of everything."""
         values = []
         for segment in passage.segments:
             accumulators.append(reduction.Accumulator(self, f"_v{segment.number}", segment.node.attr, segment.type))
@@ -289,41 +266,49 @@ class RowsEmitter(FunctionEmitter):
             totals.append(self.running_total(number))
             values.append(self.value(output.value, False))
         if values:
-            reduction.accumulate(self, str(self.number), [*accumulators, *totals], values)
+            reduction.accumulate(self, [*accumulators, *totals], values)
 
     def running_total(self, number: int) -> reduction.Accumulator:
         """The accumulator of a reduction of everything, which goes on from row to row in memory."""
         output = self.function.reductions[number]
         self.parameter(1, "ptr")
-        accumulator = reduction.Accumulator(self, str(number), output.op, output.type)
-        self.accumulators[number] = accumulator
-        for part, type_, start in accumulator.parts():
-            self.prologue.append(f"{part}_slot = alloca {type_}, align 64")
-            self.entry.append(f"store {type_} {start}, ptr {part}_slot, align 64")
-            self.before.append(f"{part}_before = load {type_}, ptr {part}_slot, align 64")
+        accumulator = self.accumulators[number] = reduction.Accumulator(self, str(number), output.op, output.type)
+        slots = self.slots[accumulator] = [self.prologue(f"alloca {type_}, align 64")
+                                           for type_, *_ in accumulator.parts]
+        accumulator.begins = []
+        for (type_, start, _), slot in zip(accumulator.parts, slots, strict=True):
+            self.entry.store(type_, start, slot, 64)
+            accumulator.begins.append(self.before.load(type_, slot, 64))
         return accumulator
+
+    def store_totals(self) -> None:
+        """Write what stores the totals among the partial results of the block."""
+        w, words = self.body, self.function.partial_words
+        for number, accumulator in sorted(self.accumulators.items()):
+            ends = [w.load(type_, slot, 64)
+                    for (type_, *_), slot in zip(accumulator.parts, self.slots[accumulator], strict=True)]
+            accumulator.store_partial(w, accumulator.total(w, ends), 8 * number, words)
 
     def whole_packet(self) -> str:
         """Whether all elements of the packet belong to the row, as a condition."""
         if not self.whole:
-            self.whole = self.writer(f"icmp ule i64 {self.next_column}, {self.limit}")
+            self.whole = self.body(f"icmp ule i64 {self.next_column}, {self.limit}")
         return self.whole
 
     def stores(self, outputs: list[Store]) -> None:
         """Write the packets of a row: the last one under a mask."""
         if not outputs:
             return
-        w, streaming, texts = self.writer, self.function.streaming, []
+        w, streaming, texts = self.body, self.function.streaming, []
         for store in outputs:
             type_index = store.value.type
             texts.append((self.stored_type(type_index, False),
-                          self.stored(self.value(store.value, False), type_index, False),
+                          self.to_memory(self.value(store.value, False), type_index, False),
                           self.address(store, self.index)))
 
         def whole() -> None:
             for type_, value, at in texts:
-                align = min(64, self.lanes * type_.info.size) if streaming else type_.info.size
-                w.store(type_, value, at, align, streaming)
+                w.store(type_, value, at, type_.alignment if streaming else type_.info.size, streaming)
 
         def some() -> None:
             for type_, value, at in texts:
@@ -335,15 +320,15 @@ class RowsEmitter(FunctionEmitter):
         """Write what there is one of for each row."""
         type_index = store.value.type
         type_ = self.stored_type(type_index, True)
-        value = self.stored(self.value(store.value, True), type_index, True)
-        self.writer.store(type_, value, self.address(store, self.unit if store.value.kind == SEGMENT else self.row),
-                          type_.info.size)
+        value = self.to_memory(self.value(store.value, True), type_index, True)
+        self.body.store(type_, value, self.address(store, self.unit if store.value.kind == SEGMENT else self.row),
+                        type_.info.size)
 
     # --- columns -----------------------------------------------------------------------------------------------------
 
     def print_columns(self, passage: RowPass, unit: str) -> None:
         """Print what adds up the columns of a unit: groups of rows, and in each the packets."""
-        w, copies = self.writer, len(passage.each)
+        w, copies = self.body, len(passage.each)
         extent, self.limit = self.extents[-2], self.extents[-1]
         first, results = w.mul(unit, extent), w.mul(self.unit, self.limit)
         start = w.mul(self.this_part, self.part)
@@ -380,9 +365,9 @@ class RowsEmitter(FunctionEmitter):
     def add_row(self, sums: list[str], copy: int, valid: str, segment: Instruction) -> None:
         """Combine the packet of a row with those before it, in pairs, pairs of pairs and so on: few are there at once,
         and the error of a sum grows with the logarithm of the rows."""
-        op, packet, w = segment.node.attr, self.packets[segment.type], self.writer
+        op, packet, w = segment.node.attr, self.packets[segment.type], self.body
         neutral = packet.splat(constant(segment.type, REDUCTIONS[op].identity(segment.type)))
-        value = w.either(valid, str(packet), self.value(segment.operands[0], False), neutral)
+        value = w.either(valid, packet, self.value(segment.operands[0], False), neutral)
         rows = copy + 1
         while rows % 2 == 0:
             rows //= 2
@@ -391,19 +376,18 @@ class RowsEmitter(FunctionEmitter):
 
     def updated(self, op: int, a: str, b: str, type_: TypeText) -> str:
         """Two packets combined."""
-        return self.writer.named(lambda name: update(op, name, a, b, type_))
+        return self.body.named(lambda name: update(op, name, a, b, type_))
 
     def add_to_sums(self, value: str, segment: Instruction, store: Store, is_first: str, position: str) -> None:
         """Combine the packets of several rows with the sums so far."""
-        w, op, type_index = self.writer, segment.node.attr, segment.type
+        w, op, type_index = self.body, segment.node.attr, segment.type
         packet, stored = self.packets[type_index], self.stored_type(type_index, False)
         neutral = packet.splat(constant(type_index, REDUCTIONS[op].identity(type_index)))
         at = self.address(store, position)
         old = w.masked_load(stored, at, stored.info.size, self.active)
-        if type_index == BOOL:
-            old = w(f"icmp ne {stored} {old}, {stored.splat(0)}")
-        total = self.updated(op, w.either(is_first, str(packet), neutral, old), value, packet)
-        w.masked_store(stored, self.stored(total, type_index, False), at, stored.info.size, self.active)
+        old = self.from_memory(old, type_index, False)
+        total = self.updated(op, w.either(is_first, packet, neutral, old), value, packet)
+        w.masked_store(stored, self.to_memory(total, type_index, False), at, stored.info.size, self.active)
 
 
 # --- printers --------------------------------------------------------------------------------------------------------
@@ -421,23 +405,19 @@ def load(emitter: RowsEmitter, instruction: Instruction) -> None:
 
 def _load_scalar(emitter: RowsEmitter, instruction: Instruction, position: str) -> None:
     assert instruction.access is not None
-    w, type_ = emitter.writer, emitter.stored_type(instruction.type, True)
+    w, type_ = emitter.body, emitter.stored_type(instruction.type, True)
     base = emitter.parameter(instruction.access.slot, "ptr")
     at = w(f"getelementptr inbounds {type_.element}, ptr {base}, i64 {position}")
     value = w.load(type_, at, type_.info.size)
-    emitter.define(instruction, w(f"icmp ne i8 {value}, 0") if instruction.type == BOOL else value)
+    emitter.define(instruction, emitter.from_memory(value, instruction.type, True))
 
 
 def counter(emitter: RowsEmitter, instruction: Instruction) -> None:
     """The position of the element, or of the row."""
-    w, wide, type_ = emitter.writer, emitter.function.wide, instruction.type
-    if instruction.uniform:
-        name = emitter.row if type_ == UINT64 else w(f"trunc i64 {emitter.row} to i32")
+    if not instruction.uniform:
+        name = emitter.positions(instruction.type)
     else:
-        name = emitter.lane()
-        if (type_ == UINT64) != wide:
-            source, operation = (UINT32, "zext") if type_ == UINT64 else (UINT64, "trunc")
-            name = w(f"{operation} {emitter.packets[source]} {name} to {emitter.packets[type_]}")
+        name = emitter.row if instruction.type == UINT64 else emitter.body(f"trunc i64 {emitter.row} to i32")
     emitter.define(instruction, name)
 
 
@@ -448,41 +428,30 @@ def segment(emitter: RowsEmitter, instruction: Instruction) -> None:
 
 def view(emitter: RowsEmitter, instruction: Instruction) -> None:
     """Read an array at regular distances."""
-    access, type_index, w = instruction.access, instruction.type, emitter.writer
+    access, type_index = instruction.access, instruction.type
     assert access is not None
     offset = emitter.offset(instruction)
     if instruction.uniform:
         _load_scalar(emitter, instruction, offset)
         return
     base, type_ = emitter.parameter(access.slot, "ptr"), emitter.stored_type(type_index, False)
-    align, ahead = TYPES[type_index].size, memory.AHEAD
-    if access.layout in (SHIFTED, SHIFTED_UNALIGNED):
-        at = w.at(type_.element, base, w.add(offset, emitter.column))
-        value = w.load(type_, at, align) if access.layout == SHIFTED else w.masked_load(type_, at, align,
-                                                                                        emitter.active)
-    elif access.layout == REVERSED:
-        lanes, ahead = range(emitter.lanes - 1, -1, -1), -ahead
-        at = w.at(type_.element, base, w.sub(w.sub(offset, emitter.column), emitter.lanes - 1))
-        mask = w.shuffle(emitter.packets[BOOL], emitter.active, "poison", lanes)
-        value = w.shuffle(type_, w.masked_load(type_, at, align, mask), "poison", lanes)
+    if access.layout == STRIDED:
+        value = _strided(emitter, access, base, offset, type_)
     else:
-        at, value = "", _strided(emitter, access, base, offset, type_)
-    if access.layout != STRIDED and access.moving:  # else it stays in the cache
-        memory.ask_ahead(emitter, at, type_.info.size, ahead)
-    emitter.define(instruction, w(f"icmp ne {type_} {value}, {type_.splat(0)}") if type_index == BOOL else value)
+        value = memory.neighbours(emitter, access, base, type_, offset, emitter.column, not access.moving)
+    emitter.define(instruction, emitter.from_memory(value, type_index, False))
 
 
 def _strided(emitter: RowsEmitter, access: Access, base: str, offset: str, type_: TypeText) -> str:
     """Read elements at some distance of each other."""
-    w, slot = emitter.writer, access.first + len(emitter.domain.extents)
+    w, slot, wide = emitter.body, access.first + len(emitter.domain.extents), emitter.packets[UINT64]
     stride = emitter.parameter(slot, "i64")
-    wide, lanes = emitter.packets[UINT64], emitter.lanes
-    steps = emitter.steps.get(slot)
-    if steps is None:
-        numbers = ", ".join(f"i64 {k}" for k in range(lanes))
-        all_ = emitter.once_writer.splat(wide, stride)
-        steps = emitter.steps[slot] = emitter.once_writer(f"mul {wide} {all_}, <{numbers}>")
+
+    def multiples() -> str:
+        all_ = emitter.prologue.splat(wide, stride)
+        return emitter.prologue(f"mul {wide} {all_}, {vector('i64', range(emitter.lanes))}")
+
+    steps = emitter.keep(("steps", slot), multiples)
     first = w.at(type_.element, base, w.add(offset, w.mul(emitter.column, stride)))
-    at = w(f"getelementptr {type_.element}, ptr {first}, {wide} {steps}")
-    return w.call(str(type_), f"llvm.masked.gather.{type_.suffix}.v{lanes}p0", f"{type_.of('ptr')} {at}",
-                  f"i32 {type_.info.size}", f"{type_.mask} {emitter.active}", f"{type_} zeroinitializer")
+    return w.gathered(type_, w(f"getelementptr {type_.element}, ptr {first}, {wide} {steps}"), type_.info.size,
+                      emitter.active)

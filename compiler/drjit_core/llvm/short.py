@@ -12,29 +12,23 @@ element:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import gcd
 
 from ..codegen.linear import Instruction
 from ..codegen.program import DENSE, PERIODIC, Short
-from ..types import BOOL, UINT32, UINT64
+from ..types import UINT32, UINT64
 from .function import FunctionEmitter
-from .texts import TypeText
+from .texts import TypeText, vector
 
 __all__ = ["view"]
 
 
 def view(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """Read a packet of a view of short rows."""
-    access = instruction.access
-    assert access is not None
-    name, type_ = f"%v{instruction.number}", emitter.stored_type(instruction.type, False)
-    value = f"{name}_m" if instruction.type == BOOL else name
-    print_ = _periodic if access.layout == PERIODIC else _dense if access.layout == DENSE else _spread
-    print_(emitter, instruction, name, value, type_)
-    if instruction.type == BOOL:
-        emitter.lines.append(f"{name} = icmp ne {type_} {value}, {type_.splat(0)}")
-    emitter.define(instruction, name)
+    assert instruction.access is not None
+    layout, type_ = instruction.access.layout, emitter.stored_type(instruction.type, False)
+    write = _periodic if layout == PERIODIC else _dense if layout == DENSE else _spread
+    emitter.define(instruction, emitter.from_memory(write(emitter, instruction, type_), instruction.type, False))
 
 
 def _beginnings(emitter: FunctionEmitter, period: int) -> range:
@@ -44,153 +38,122 @@ def _beginnings(emitter: FunctionEmitter, period: int) -> range:
 
 def _row_of(emitter: FunctionEmitter, period: int) -> tuple[str, str]:
     """The row that the packet begins in, and the place in it."""
-    row, place = f"%row_of_{period}", f"%place_of_{period}"
-    if row not in emitter.loaded:
-        emitter.loaded.add(row)
-        emitter.lines += [f"{row} = udiv i64 {emitter.index}, {period}", f"{row}_first = mul i64 {row}, {period}",
-                          f"{place} = sub i64 {emitter.index}, {row}_first"]
-    return row, place
+    w, index = emitter.writer, emitter.index
+    row = emitter.keep(("row", period), lambda: w.udiv(index, period))
+    return row, emitter.keep(("place", period), lambda: w.sub(index, w.mul(row, period)))
 
 
-def _held(emitter: FunctionEmitter, name: str, value: str, period: int, packets: list[str], stored: str,
-          type_: TypeText) -> None:
+def _held(emitter: FunctionEmitter, period: int, packets: list[str], stored: str, type_: TypeText) -> str:
     """Keep packets, one for each beginning, in memory of the kernel, and read the one that belongs to this packet."""
-    align = min(64, emitter.lanes * type_.info.size)
-    emitter.prologue.append(f"{name}_packets = alloca [{len(packets)} x {stored}], align 64")
+    w, entry, align = emitter.writer, emitter.entry, type_.alignment
+    memory = emitter.prologue(f"alloca [{len(packets)} x {stored}], align 64")
     for number, packet in enumerate(packets):
-        emitter.entry += [f"{name}_packet{number} = getelementptr {stored}, ptr {name}_packets, i64 {number}",
-                          f"store {stored} {packet}, ptr {name}_packet{number}, align {align}"]
+        entry.store(stored, packet, entry.at(stored, memory, number), align)
     own = "0"
     if len(packets) > 1:
         _, own = _row_of(emitter, period)
         if len(packets) < period:
-            emitter.lines.append(f"{name}_number = udiv i64 {own}, {period // len(packets)}")
-            own = f"{name}_number"
-    emitter.lines += [f"{name}_own = getelementptr {stored}, ptr {name}_packets, i64 {own}",
-                      f"{value} = load {type_}, ptr {name}_own, align {align}"]
+            own = w.udiv(own, period // len(packets))
+    return w.load(type_, w.at(stored, memory, own), align)
 
 
-def _periodic(emitter: FunctionEmitter, instruction: Instruction, name: str, value: str, type_: TypeText) -> None:
+def _periodic(emitter: FunctionEmitter, instruction: Instruction, type_: TypeText) -> str:
     """Packets of the elements of a row, over and over again."""
-    access, entry = instruction.access, emitter.entry
+    access, w = instruction.access, emitter.entry
     assert access is not None
     base, first, inner = _parameters(emitter, instruction, 1)
-    period, element = access.short.period, f"i{type_.info.bits}"  # bits: processors may not compute with such floats
-    row = f"<{period} x {element}>"
-    before = "poison"
+    period, element = access.short.period, type_.integer  # bits: processors may not compute with such floats
+    row, elements = f"<{period} x {element}>", "poison"
     for place in range(period):
-        part = f"{name}_row{place}"
-        entry += [f"{part}_i = mul i64 {inner}, {place}", f"{part}_position = add i64 {first}, {part}_i",
-                  f"{part}_at = getelementptr {element}, ptr {base}, i64 {part}_position",
-                  f"{part}_e = load {element}, ptr {part}_at, align {type_.info.size}",
-                  f"{part} = insertelement {row} {before}, {element} {part}_e, i32 {place}"]
-        before = part
-    packets = []
-    for number, begin in enumerate(_beginnings(emitter, period)):
-        order = [(begin + lane) % period for lane in range(emitter.lanes)]
-        packets.append(f"{name}_from{number}")
-        entry.append(_shuffle(packets[-1], row, before, order))
-    _held(emitter, name, value, period, packets, type_.bits, type_)
+        at = w.at(element, base, w.add(first, w.mul(inner, place)))
+        elements = w(f"insertelement {row} {elements}, {element} {w.load(element, at, type_.info.size)}, i32 {place}")
+    packets = [w.shuffle(row, elements, "poison", ((begin + lane) % period for lane in range(emitter.lanes)))
+               for begin in _beginnings(emitter, period)]
+    return _held(emitter, period, packets, type_.bits, type_)
 
 
-def _spread(emitter: FunctionEmitter, instruction: Instruction, name: str, value: str, type_: TypeText) -> None:
+def _spread(emitter: FunctionEmitter, instruction: Instruction, type_: TypeText) -> str:
     """Gather elements at distances from the first row that are the same for all packets of a beginning."""
-    access, entry = instruction.access, emitter.entry
+    access, w = instruction.access, emitter.entry
     assert access is not None
     base, first, outer, inner = _parameters(emitter, instruction, 2)
     short, index = access.short, emitter.packets[UINT64 if access.short.wide else UINT32]
-    steps: list[str] = []
-    for stride in (outer, inner):
-        narrow = stride
-        if not short.wide:
-            narrow = f"{name}_s{len(steps)}"
-            entry.append(f"{narrow} = trunc i64 {stride} to i32")
-        steps.append(f"{name}_steps{len(steps)}")
-        emitter.splat(steps[-1], narrow, index, entry)
+    steps = [w.splat(index, stride if short.wide else w(f"trunc i64 {stride} to i32")) for stride in (outer, inner)]
     packets = []
-    for number, begin in enumerate(_beginnings(emitter, short.period)):
-        part = f"{name}_distance{number}"
-        for step, numbers in zip(steps, zip(*(divmod(begin + lane, short.period) for lane in range(emitter.lanes)),
-                                            strict=True), strict=True):
-            entry.append(f"{part}_{step[-1]} = mul {index} {step}, {_vector(index.element, numbers)}")
-        entry.append(f"{part} = add {index} {part}_0, {part}_1")
-        packets.append(part)
-    _held(emitter, name, f"{name}_distances", short.period, packets, index, index)
-    row, _ = _row_of(emitter, short.period)
-    emitter.lines += [f"{name}_r = mul i64 {row}, {outer}", f"{name}_f = add i64 {first}, {name}_r",
-                      f"{name}_first = getelementptr {type_.element}, ptr {base}, i64 {name}_f"]
-    _gather(emitter, name, value, type_, f"{index} {name}_distances", emitter.active)
+    for begin in _beginnings(emitter, short.period):
+        rows, places = zip(*(divmod(begin + lane, short.period) for lane in range(emitter.lanes)), strict=True)
+        distances = [w(f"mul {index} {step}, {vector(index.element, numbers)}")
+                     for step, numbers in zip(steps, (rows, places), strict=True)]
+        packets.append(w(f"add {index} {distances[0]}, {distances[1]}"))
+    distances_here = _held(emitter, short.period, packets, index, index)
+    at = _first_row(emitter, short, base, first, outer, type_)
+    return _gather(emitter, type_, at, f"{index} {distances_here}", emitter.active)
 
 
-def _dense(emitter: FunctionEmitter, instruction: Instruction, name: str, value: str, type_: TypeText) -> None:
+def _first_row(emitter: FunctionEmitter, short: Short, base: str, first: str, outer: object, type_: TypeText) -> str:
+    """The address of the row that the packet begins in."""
+    w, (row, _) = emitter.writer, _row_of(emitter, short.period)
+    return w.at(type_.element, base, w.add(first, w.mul(row, outer)))
+
+
+def _dense(emitter: FunctionEmitter, instruction: Instruction, type_: TypeText) -> str:
     """Read neighbours, and put them in order."""
-    access, out, lanes = instruction.access, emitter.lines, emitter.lanes
+    access, w, lanes, size = instruction.access, emitter.writer, emitter.lanes, type_.info.size
     assert access is not None
     base, first = _parameters(emitter, instruction, 0)
-    period, outer, inner, _ = access.short
-    row, place = _row_of(emitter, period)
+    period, outer, inner, _ = short = access.short
     orders = {begin: [number * outer + rest * inner for number, rest in
                       (divmod(begin + lane, period) for lane in range(lanes))]
               for begin in _beginnings(emitter, period)}
     count = 1 << (max(max(order) - min(order) for order in orders.values())).bit_length()
     # So many rows reach as far as what is read, which is more than what is needed: they must all exist.
     rows = 1 + max(-(-(min(order) + count - 1) // outer) for order in orders.values())
-    number, width = name[1:], emitter.parameter(0, "i64")
-    out += [f"{name}_r = mul i64 {row}, {outer}", f"{name}_f = add i64 {first}, {name}_r",
-            f"{name}_first = getelementptr {type_.element}, ptr {base}, i64 {name}_f",
-            f"{name}_end = add i64 {emitter.index}, {max(rows * period, lanes)}",
-            f"{name}_inside = icmp ule i64 {name}_end, {width}",
-            f"br i1 {name}_inside, label %{number}_whole, label %{number}_near_end"]
-    emitter.open_block(f"{number}_whole")
-    labels = [f"{number}_begin{begin}" for begin in orders]
+    _, place = _row_of(emitter, period)
+    width, first_row = emitter.parameter(0, "i64"), _first_row(emitter, short, base, first, outer, type_)
+    end = w.add(emitter.index, max(rows * period, lanes))
+    near_end, read = w.label("near_end"), w.label("read")
+    w.only_if(w(f"icmp ule i64 {end}, {width}"), near_end)
+    labels = [w.label("begin") for _ in orders]
     if len(labels) == 1:
-        out.append(f"br label %{labels[0]}")
+        w.go(labels[0])
     else:
         cases = " ".join(f"i64 {begin}, label %{label}" for begin, label in zip(orders, labels, strict=True))
-        out.append(f"switch i64 {place}, label %{labels[0]} [ {cases} ]")
-    element = f"i{8 * type_.info.size}" if type_.info.computes_in != type_.info.type else type_.element
-    results = []
-    for (begin, order), label in zip(orders.items(), labels, strict=True):
-        part = f"{name}_{begin}"
-        emitter.open_block(label)
-        neighbours = f"<{count} x {element}>"
-        out += [f"{part}_at = getelementptr {type_.element}, ptr {name}_first, i64 {min(order)}",
-                f"{part}_n = load {neighbours}, ptr {part}_at, align {type_.info.size}",
-                _shuffle(f"{part}_e", neighbours, f"{part}_n", [place - min(order) for place in order]),
-                f"{part} = bitcast {type_.of(element)} {part}_e to {type_}", f"br label %{number}_read"]
-        results.append(f"[ {part}, %{label} ]")
-    emitter.open_block(f"{number}_near_end")
-    _near_end(emitter, name, access.short, place, width, type_)
-    out.append(f"br label %{number}_read")
-    emitter.open_block(f"{number}_read")
-    out.append(f"{value} = phi {type_} {', '.join(results)}, [ {name}_late, %{number}_near_end ]")
+        w.line(f"switch i64 {place}, label %{labels[0]} [ {cases} ]")
+    element = type_.integer if type_.info.computes_in != type_.info.type else type_.element
+    neighbours, results = f"<{count} x {element}>", []
+    for order, label in zip(orders.values(), labels, strict=True):
+        w.open(label)
+        found = w.load(neighbours, w.at(type_.element, first_row, min(order)), size)
+        packet = w.shuffle(neighbours, found, "poison", (place_ - min(order) for place_ in order))
+        results.append((w(f"bitcast {type_.of(element)} {packet} to {type_}"), label))
+        w.go(read)
+    w.open(near_end)
+    results.append((_near_end(emitter, short, first_row, place, width, type_), near_end))
+    w.go(read)
+    w.open(read)
+    return w.phi(type_, *results)
 
 
-def _near_end(emitter: FunctionEmitter, name: str, short: Short, place: str, width: str, type_: TypeText) -> None:
+def _near_end(emitter: FunctionEmitter, short: Short, first_row: str, place: str, width: str, type_: TypeText) -> str:
     """Gather a packet, or what there is of it."""
-    out, index, lanes = emitter.lines, emitter.packets[UINT32], _vector("i32", range(emitter.lanes))
-    out += [f"{name}_left = sub i64 {width}, {emitter.index}",
-            f"{name}_left_c = call i64 @llvm.umin.i64(i64 {name}_left, i64 {emitter.lanes})",
-            f"{name}_left_32 = trunc i64 {name}_left_c to i32", f"{name}_place_32 = trunc i64 {place} to i32"]
-    emitter.splat(f"{name}_left_all", f"{name}_left_32", index, out)
-    emitter.splat(f"{name}_place_all", f"{name}_place_32", index, out)
-    out += [f"{name}_exist = icmp ult {index} {lanes}, {name}_left_all",
-            f"{name}_lanes = add {index} {lanes}, {name}_place_all",
-            f"{name}_q = udiv {index} {name}_lanes, {index.splat(short.period)}",
-            f"{name}_qp = mul {index} {name}_q, {index.splat(short.period)}",
-            f"{name}_p = sub {index} {name}_lanes, {name}_qp",
-            f"{name}_qs = mul {index} {name}_q, {index.splat(short.outer)}",
-            f"{name}_ps = mul {index} {name}_p, {index.splat(short.inner)}",
-            f"{name}_d = add {index} {name}_qs, {name}_ps"]
-    _gather(emitter, name, f"{name}_late", type_, f"{index} {name}_d", f"{name}_exist")
+    w, index, lanes = emitter.writer, emitter.packets[UINT32], vector("i32", range(emitter.lanes))
+    few = w(f"trunc i64 {w.minimum(w.sub(width, emitter.index), emitter.lanes)} to i32")
+    place = w(f"trunc i64 {place} to i32")
+    few, place = w.splat(index, few), w.splat(index, place)
+    exist = w(f"icmp ult {index} {lanes}, {few}")
+    places = w(f"add {index} {lanes}, {place}")
+    row = w(f"udiv {index} {places}, {index.splat(short.period)}")
+    places = w(f"sub {index} {places}, {w(f'mul {index} {row}, {index.splat(short.period)}')}")
+    outer, inner = (w(f"mul {index} {numbers}, {index.splat(step)}")
+                    for numbers, step in ((row, short.outer), (places, short.inner)))
+    distances = w(f"add {index} {outer}, {inner}")
+    return _gather(emitter, type_, first_row, f"{index} {distances}", exist)
 
 
-def _gather(emitter: FunctionEmitter, name: str, value: str, type_: TypeText, distances: str, mask: str) -> None:
+def _gather(emitter: FunctionEmitter, type_: TypeText, first_row: str, distances: str, mask: str) -> str:
     """Gather elements at some distances from the first row of a packet."""
-    emitter.lines += [
-        f"{name}_at = getelementptr {type_.element}, ptr {name}_first, {distances}",
-        f"{value} = call {type_} @llvm.masked.gather.{type_.suffix}.v{emitter.lanes}p0({type_.of('ptr')} {name}_at, "
-        f"i32 {type_.info.size}, {type_.mask} {mask}, {type_} zeroinitializer)"]
+    w = emitter.writer
+    return w.gathered(type_, w(f"getelementptr {type_.element}, ptr {first_row}, {distances}"), type_.info.size, mask)
 
 
 def _parameters(emitter: FunctionEmitter, instruction: Instruction, count: int) -> list[str]:
@@ -199,14 +162,3 @@ def _parameters(emitter: FunctionEmitter, instruction: Instruction, count: int) 
     assert access is not None
     return [emitter.parameter(access.slot, "ptr"), emitter.parameter(access.first, "i64"),
             *(emitter.parameter(access.first + 3 - count + number, "i64") for number in range(count))]
-
-
-def _vector(element: str, numbers: Iterable[int]) -> str:
-    """A constant packet."""
-    return "<" + ", ".join(f"{element} {number}" for number in numbers) + ">"
-
-
-def _shuffle(name: str, type_: str, value: str, order: list[int]) -> str:
-    """Text of elements in some order."""
-    return (f"{name} = shufflevector {type_} {value}, {type_} poison, <{len(order)} x i32> "
-            f"{_vector('i32', order)}")

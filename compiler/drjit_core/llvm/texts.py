@@ -6,7 +6,7 @@ Every function has the shape ``(d, a, …, t)``: the name of the result, the nam
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..ops.reductions import REDUCTIONS
@@ -15,7 +15,7 @@ from ..ops.table import KIND, OPS
 from ..types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, TYPE_BITS, TYPES, ReduceOp, TypeInfo
 
 __all__ = ["ATOMIC_INSTRUCTIONS", "LlvmText", "TEXTS", "TypeText", "accumulation", "bitcast", "cast", "constant",
-           "is_instruction", "update", "zero"]
+           "is_everywhere", "is_instruction", "update", "vector", "zero"]
 
 LlvmText = Callable[..., str]
 
@@ -53,6 +53,11 @@ class TypeText(str):
         """The type that numbers of this one are computed in."""
         return TypeText(TYPES[self.info.computes_in], self.lanes)
 
+    @property
+    def alignment(self) -> int:
+        """Bytes that values of this type are aligned to in memory of our own: at most a line of the cache."""
+        return min(64, self.info.size * max(1, self.lanes))
+
     def of(self, element: str) -> str:
         """The text of a type with the same number of lanes and other elements."""
         return f"<{self.lanes} x {element}>" if self.lanes else element
@@ -79,6 +84,16 @@ def constant(type_: int, value: Any) -> str:
     if info.kind == "b":
         return "true" if value else "false"
     return str(value)
+
+
+def vector(element: str, values: Iterable[object]) -> str:
+    """Text of a constant packet."""
+    return f"<{', '.join(f'{element} {value}' for value in values)}>"
+
+
+def is_everywhere(mask: str) -> bool:
+    """Whether a mask is known to be set for all elements."""
+    return mask in ("true", "splat (i1 true)")
 
 
 # --- one instruction -------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE, EXCHANGES, name_of_update
 from ..types import ReduceOp
+from .module import ModuleContext
 from .texts import ATOMIC_INSTRUCTIONS, TypeText, is_instruction, update, zero
 from .writer import Writer
 
@@ -84,9 +85,9 @@ class Update:
         return w(f"extractvalue {{ {bits}, i1 }} {pair}, 0"), w(f"extractvalue {{ {bits}, i1 }} {pair}, 1")
 
 
-def update_function(helpers: dict[str, str], op: int, type_: TypeText, index_type: str, atomic: bool, fetched: bool,
+def update_function(module: ModuleContext, op: int, type_: TypeText, index_type: str, atomic: bool, fetched: bool,
                     masked: bool) -> str:
-    """The name of a function that updates memory element by element, added to those that there are.
+    """The name of a function that updates memory element by element.
 
     If it is ``fetched``, it returns the elements before their updates, and zero in lanes that are masked out.
 
@@ -96,10 +97,6 @@ def update_function(helpers: dict[str, str], op: int, type_: TypeText, index_typ
     lanes = type_.lanes
     name = f"scatter_{name_of_update(op)}_{'atomic' if atomic else 'plain'}_{type_.info.name}_" \
            f"{_scalar(index_type)[1:]}_{lanes}{'_masked' * masked}{'_fetch' * fetched}"
-    if name in helpers:
-        return name
-    w = Writer()
-    write = Update(w, op, type_, atomic)
     parameters, result = f"ptr %base, {type_} %values, {index_type} %indices", "void"
     if op == COMPARE_EXCHANGE:
         parameters += f", {type_} %expected"
@@ -107,11 +104,20 @@ def update_function(helpers: dict[str, str], op: int, type_: TypeText, index_typ
         parameters += f", i{lanes or 1} %mask"
     if fetched:
         result = str(type_)
-    w.function(f"internal {result} @{name}({parameters})")
+
+    def text(w: Writer) -> str:
+        return _write_update(w, Update(w, op, type_, atomic), type_, index_type, fetched, masked)
+
+    return module.need_function(name, parameters, text, result, "#0")
+
+
+def _write_update(w: Writer, write: Update, type_: TypeText, index_type: str, fetched: bool, masked: bool) -> str:
+    """Write such a function; what it ends with."""
+    lanes, exchanges = type_.lanes, write.op == COMPARE_EXCHANGE
     own, otherwise = {}, w.label("otherwise")
     if masked and lanes:
         own = {given: w(f"alloca {t}, align 64") for given, t in (
-            ("%values", type_), ("%indices", index_type), *([("%expected", type_)] if op == COMPARE_EXCHANGE else []))}
+            ("%values", type_), ("%indices", index_type), *([("%expected", type_)] if exchanges else []))}
         if fetched:
             own["found"] = w(f"alloca {type_}, align 64")
         w.only_if(w(f"icmp eq i{lanes} %mask, -1"), otherwise)
@@ -122,7 +128,7 @@ def update_function(helpers: dict[str, str], op: int, type_: TypeText, index_typ
         def of_lane(packet: str, lane: int = lane) -> str:
             return w(f"extractelement {type_} {packet}, i32 {lane}") if lanes else packet
 
-        old = write(at, of_lane("%values"), of_lane("%expected") if op == COMPARE_EXCHANGE else "")
+        old = write(at, of_lane("%values"), of_lane("%expected") if exchanges else "")
         if fetched:
             found = w(f"insertelement {type_} {found}, {type_.element} {old}, i32 {lane}") if lanes else old
     if masked:
@@ -132,9 +138,7 @@ def update_function(helpers: dict[str, str], op: int, type_: TypeText, index_typ
         if lanes:
             w.leave(w(f"icmp eq i{lanes} %mask, 0"), f"{type_} {found}" if fetched else "void")
             found = _write_lanes_of_mask(w, write, type_, index_type, own)
-    w.end(f"{type_} {found}" if fetched else "void")
-    helpers[name] = w.functions()
-    return name
+    return f"{type_} {found}" if fetched else "void"
 
 
 def _write_lanes_of_mask(w: Writer, write: Update, type_: TypeText, index_type: str, own: dict[str, str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..codegen.linear import Instruction
 from ..ir.node import BAKED
 from ..ops.table import CAST
-from ..types import BOOL, TYPE_BITS, TYPES, UINT32, UINT64
+from ..types import BOOL, TYPE_BITS
 from . import texts
 from .function import FunctionEmitter
 from .texts import TEXTS, constant, zero
@@ -30,11 +30,10 @@ def elementwise(emitter: FunctionEmitter, instruction: Instruction) -> None:
 def conversion(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """A cast or a reinterpretation."""
     (source,) = instruction.operands
-    types = emitter.types(instruction.uniform)
-    function = texts.cast if instruction.kind == CAST else texts.bitcast
-    name, value = f"%v{instruction.number}", emitter.value(source, instruction.uniform)
-    emitter.lines.append(function(name, value, types[source.type], types[instruction.type]))
-    emitter.define(instruction, name)
+    function, types = texts.cast if instruction.kind == CAST else texts.bitcast, emitter.types(instruction.uniform)
+    value = emitter.value(source, instruction.uniform)
+    emitter.define(instruction, emitter.writer.named(
+        lambda name: function(name, value, types[source.type], types[instruction.type])))
 
 
 def undefined(emitter: FunctionEmitter, instruction: Instruction) -> None:
@@ -52,12 +51,11 @@ def literal(emitter: FunctionEmitter, instruction: Instruction) -> None:
     else:
         assert instruction.access is not None
         slot = instruction.access.slot
-        if TYPES[node.type].kind != "b":
-            emitter.define(instruction, emitter.parameter(slot, str(emitter.scalars[node.type])))
-            return
-        byte, type_ = emitter.parameter(slot, "i8"), emitter.stored_type(BOOL, instruction.uniform)
-        emitter.prologue.append(f"{byte}_b = icmp ne {type_} {byte}, {zero(type_)}")
-        emitter.define(instruction, f"{byte}_b")
+        value, w = emitter.parameter(slot, str(emitter.stored_type(node.type, True))), emitter.prologue
+        if node.type == BOOL:
+            type_ = emitter.stored_type(BOOL, instruction.uniform)
+            value = w(f"icmp ne {type_} {value}, {zero(type_)}")
+        emitter.define(instruction, value)
 
 
 def counter(emitter: FunctionEmitter, instruction: Instruction) -> None:
@@ -65,10 +63,4 @@ def counter(emitter: FunctionEmitter, instruction: Instruction) -> None:
     if instruction.uniform:
         emitter.define(instruction, "0")
         return
-    name, wide = emitter.lane(), emitter.function.wide
-    if (instruction.type == UINT64) != wide:
-        cast = "zext" if instruction.type == UINT64 else "trunc"
-        source = emitter.packets[UINT32 if instruction.type == UINT64 else UINT64]
-        emitter.lines.append(f"%v{instruction.number} = {cast} {source} {name} to {emitter.packets[instruction.type]}")
-        name = f"%v{instruction.number}"
-    emitter.define(instruction, name)
+    emitter.define(instruction, emitter.positions(instruction.type))

@@ -1,16 +1,17 @@
-"""Writing LLVM text by hand: names, parameters, loops and branches with the phis that they take.
+"""Writing LLVM text: names, parameters, loops and branches with the phis that they take.
 
-So all text is written that is not printed from a program: the kernels of steps, functions that modules have besides,
-and the threads of the pool.  Code of steps goes to the processor as it is written, without optimisation passes: what is
-to be unrolled or kept in registers is written so.
+All text is written so, that of programs (by :mod:`.function`) and that of steps, of functions that modules have
+besides, and of the threads of the pool; rows of the op table have templates (:mod:`.texts`).  Code of steps goes to the
+processor as it is written, without optimisation passes: what is to be unrolled or kept in registers is written so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ..types import INT32, TYPES
 from .lines import ATTRIBUTES, Lines
-from .texts import TypeText
+from .texts import TypeText, cast, vector
 
 __all__ = ["Writer"]
 
@@ -19,10 +20,11 @@ Carried = Sequence[tuple[str, str]]
 
 
 class Writer:
-    """Writes the functions of one module; or into the lines of a function, with names in a scope of its own."""
+    """Writes the functions of one module; or a part of a function, with names in a scope of its own, that begins within
+    a basic block."""
 
-    def __init__(self, lines: Lines | None = None, scope: str = "") -> None:
-        self._lines = Lines() if lines is None else lines
+    def __init__(self, scope: str = "", label: str = "") -> None:
+        self.lines = Lines(label)
         self._scope = scope
         self._declarations: dict[str, None] = {}
         self._count = 0
@@ -41,13 +43,13 @@ class Writer:
 
     def function(self, signature: str, attributes: str = "#0") -> None:
         """Begin a function: its type, name and parameters; :meth:`parameter` needs one named ``%parameters``."""
-        self._lines += [f"define {signature} {attributes} {{", "entry:"]
-        self._lines.go_on("entry")
+        self.lines += [f"define {signature} {attributes} {{", "entry:"]
+        self.lines.go_on("entry")
         self._parameters = {}
 
     def end(self, result: str = "void") -> None:
         """End the function, with a result and its type."""
-        self._lines += [f"ret {result}", "}"]
+        self.lines += [f"ret {result}", "}"]
 
     def text(self, attributes: str = ATTRIBUTES) -> str:
         """The module."""
@@ -55,7 +57,7 @@ class Writer:
 
     def functions(self) -> str:
         """What has been written, for a module that declares what it needs."""
-        return "\n".join(self._lines)
+        return "\n".join(self.lines)
 
     def parameter(self, number: int, type_: str = "i64") -> str:
         """One of the words that a pass gives: an integer, or a pointer (``ptr``).  To be read in the entry block."""
@@ -81,18 +83,32 @@ class Writer:
     def __call__(self, instruction: str) -> str:
         """Write an instruction; returns the name of its value."""
         name = "%" + self.name()
-        self._lines.append(f"{name} = {instruction}")
+        self.lines.append(f"{name} = {instruction}")
         return name
 
     def line(self, text: str) -> None:
         """Write an instruction without a value."""
-        self._lines.append(text)
+        self.lines.append(text)
 
     def named(self, text: Callable[[str], str]) -> str:
         """Write lines that are made for the name of their value."""
         name = "%" + self.name()
-        self._lines.append(text(name))
+        self.lines.append(text(name))
         return name
+
+    def phi(self, type_: str, *incoming: tuple[object, str]) -> str:
+        """A value that depends on where the block is entered from: values, and the blocks that they come from."""
+        return self(_phi(type_, incoming))
+
+    def late_phi(self, type_: str) -> tuple[str, Callable[..., None]]:
+        """A :meth:`phi`, and what takes its values and blocks when they are known."""
+        name, place = "%" + self.name(), len(self.lines)
+        self.lines.append("")
+
+        def complete(*incoming: tuple[object, str]) -> None:
+            self.lines[place] = f"{name} = {_phi(type_, incoming)}"
+
+        return name, complete
 
     def call(self, type_: str, function: str, *arguments: str) -> str:
         """A call of an intrinsic, such as ``llvm.umin.i64``; arguments have their types."""
@@ -176,29 +192,46 @@ class Writer:
 
     # --- packets -----------------------------------------------------------------------------------------------------
 
-    def shuffle(self, t: TypeText, a: str, b: str, lanes: Iterable[int]) -> str:
+    def shuffle(self, t: str, a: str, b: str, lanes: Iterable[int]) -> str:
         """Lanes of two packets."""
-        places = [f"i32 {lane}" for lane in lanes]
-        return self(f"shufflevector {t} {a}, {t} {b}, <{len(places)} x i32> <{', '.join(places)}>")
+        places = list(lanes)
+        return self(f"shufflevector {t} {a}, {t} {b}, <{len(places)} x i32> {vector('i32', places)}")
 
     def splat(self, t: TypeText, value: str) -> str:
         """A packet of equal elements."""
         first = self(f"insertelement {t} poison, {t.element} {value}, i64 0")
         return self(f"shufflevector {t} {first}, {t} poison, <{t.lanes} x i32> zeroinitializer")
 
+    def cast(self, value: str, before: TypeText, after: TypeText) -> str:
+        """A value, or a packet, of another type."""
+        return self.named(lambda name: cast(name, value, before, after))
+
+    def folded(self, value: str, type_: TypeText, lanes: int,
+               combine: Callable[[str, str, TypeText], str]) -> tuple[str, TypeText]:
+        """A packet whose halves are combined until it has so many lanes, and its type."""
+        while type_.lanes > lanes:
+            half = TypeText(type_.info, type_.lanes // 2)
+            low, high = (self.shuffle(type_, value, "poison", range(first, first + half.lanes))
+                         for first in (0, half.lanes))
+            value, type_ = combine(low, high, half), half
+        return value, type_
+
     def first_lanes(self, lanes: int, count: str, last: bool = False) -> str:
         """A mask of the first lanes of a packet, or of the last ones, so many: none, if that is below zero.
 
         (LLVM 22 ends the process at level 0 if ``llvm.get.active.lane.mask`` gives the mask of a masked load.)
         """
-        packet = f"<{lanes} x i32>"
+        packet = TypeText(TYPES[INT32], lanes)
         few = self(f"trunc i64 {self.call('i64', 'llvm.smin.i64', f'i64 {count}', f'i64 {lanes}')} to i32")
-        places = ", ".join(f"i32 {lanes - 1 - lane if last else lane}" for lane in range(lanes))
-        first = self(f"insertelement {packet} poison, i32 {few}, i64 0")
-        counts = self(f"shufflevector {packet} {first}, {packet} poison, {packet} zeroinitializer")
-        return self(f"icmp sgt {packet} {counts}, <{places}>")
+        places = range(lanes - 1, -1, -1) if last else range(lanes)
+        return self(f"icmp sgt {packet} {self.splat(packet, few)}, {vector('i32', places)}")
 
     # --- blocks ------------------------------------------------------------------------------------------------------
+
+    @property
+    def here(self) -> str:
+        """The block that is being written: what phis name."""
+        return self.lines.label
 
     def label(self, prefix: str = "block") -> str:
         """The name of a block to come."""
@@ -206,7 +239,7 @@ class Writer:
 
     def open(self, label: str) -> None:
         """Begin a block, which nothing falls into."""
-        self._lines.open(label)
+        self.lines.open(label)
 
     def go(self, label: str) -> None:
         """End the block: go on in another one."""
@@ -216,9 +249,9 @@ class Writer:
         """End the block: go on in one of two."""
         self.line(f"br i1 {condition}, label %{label}, label %{otherwise}")
 
-    def only_if(self, condition: str, otherwise: str) -> None:
+    def only_if(self, condition: str, otherwise: str, prefix: str = "on") -> None:
         """Go on here if a condition holds, or else in a block to come."""
-        here = self.label("on")
+        here = self.label(prefix)
         self.fork(condition, here, otherwise)
         self.open(here)
 
@@ -238,16 +271,16 @@ class Writer:
 
         The body gets the index and what it carries, and returns the next values of that.
         """
-        loop, before = self.name("loop"), self._lines.label
+        loop, before = self.name("loop"), self.here
         self.fork(self(f"icmp ult i64 {start}, {stop}"), loop, f"{loop}.done")
         results, after = self._round(loop, before, start, stop, step, carried, body)
-        return [self(f"phi {type_} [ {initial}, %{before} ], [ {result}, %{after} ]")
+        return [self.phi(type_, (initial, before), (result, after))
                 for (type_, initial), result in zip(carried, results, strict=True)]
 
     def repeat(self, start: object, stop: object, step: int | str, carried: Carried,
                body: Callable[[str, list[str]], Iterable[str] | None]) -> list[str]:
         """A :meth:`loop` that runs at least once."""
-        loop, before = self.name("loop"), self._lines.label
+        loop, before = self.name("loop"), self.here
         self.go(loop)
         return self._round(loop, before, start, stop, step, carried, body)[0]
 
@@ -255,17 +288,16 @@ class Writer:
                body: Callable[[str, list[str]], Iterable[str] | None]) -> tuple[list[str], str]:
         """The body of a loop; what it carries on, and the block that it ends in."""
         self.open(loop)
-        place = len(self._lines)
+        place = len(self.lines)
         index = "%" + self.name("i")
         values = ["%" + self.name() for _ in carried]
         results = list(body(index, values) or ())
-        after = self._lines.label
+        after = self.here
         following = self.add(index, step)
         self.fork(self(f"icmp ult i64 {following}, {stop}"), loop, f"{loop}.done")
-        phis = [f"{index} = phi i64 [ {start}, %{before} ], [ {following}, %{after} ]"]
-        for (type_, initial), value, result in zip(carried, values, results, strict=True):
-            phis.append(f"{value} = phi {type_} [ {initial}, %{before} ], [ {result}, %{after} ]")
-        self._lines[place:place] = phis
+        self.lines[place:place] = [
+            f"{value} = {_phi(type_, ((initial, before), (result, after)))}" for (type_, initial), value, result in
+            zip((("i64", start), *carried), (index, *values), (following, *results), strict=True)]
         self.open(f"{loop}.done")
         return results, after
 
@@ -290,16 +322,16 @@ class Writer:
 
     def until(self, carried: Carried, body: Callable[[list[str]], tuple[str, Iterable[str]]]) -> list[str]:
         """Run a body again and again, until it says so (an i1, beside the next values of what it carries)."""
-        loop, before = self.name("until"), self._lines.label
+        loop, before = self.name("until"), self.here
         self.go(loop)
         self.open(loop)
-        place = len(self._lines)
+        place = len(self.lines)
         values = ["%" + self.name() for _ in carried]
         stops, following = body(values)
-        results = list(following)
+        results, after = list(following), self.here
         self.fork(stops, f"{loop}.done", loop)
-        self._lines[place:place] = [
-            f"{value} = phi {type_} [ {initial}, %{before} ], [ {result}, %{self._lines.label} ]"
+        self.lines[place:place] = [
+            f"{value} = {_phi(type_, ((initial, before), (result, after)))}"
             for (type_, initial), value, result in zip(carried, values, results, strict=True)]
         self.open(f"{loop}.done")
         return results
@@ -313,8 +345,12 @@ class Writer:
         for label, run in ((name, then), (f"{name}.else", otherwise)):
             self.open(label)
             found.append(list(run() or ()))
-            ends.append(self._lines.label)
+            ends.append(self.here)
             self.go(f"{name}.end")
         self.open(f"{name}.end")
-        return [self(f"phi {type_} [ {a}, %{ends[0]} ], [ {b}, %{ends[1]} ]")
+        return [self.phi(type_, (a, ends[0]), (b, ends[1]))
                 for type_, a, b in zip(types, *found, strict=True)]
+
+
+def _phi(type_: str, incoming: Iterable[tuple[object, str]]) -> str:
+    return f"phi {type_} " + ", ".join(f"[ {value}, %{label} ]" for value, label in incoming)

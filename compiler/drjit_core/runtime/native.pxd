@@ -4,8 +4,6 @@ from .buffer cimport Buffer
 from .heap cimport Heap
 from .walk cimport Walk
 
-cdef Buffer buffer_from(object backend, Heap heap, int64_t nbytes)
-
 
 cdef class Entry:
     cdef readonly object kernel, course
@@ -23,6 +21,7 @@ cdef class Entry:
 
 cdef class Native:
     cdef readonly object backend, target
+    cdef Heap heap
     cdef dict numbers
     cdef int64_t number
     cdef object interrupt

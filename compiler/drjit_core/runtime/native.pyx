@@ -1,15 +1,18 @@
 """The compiled form of ``native.py``."""
 
-from array import array
-
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython cimport array
 from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memcpy
 
 from .buffer cimport Buffer
 from .heap cimport Block, Heap
 from .walk cimport Walk
 
+import array
+
 from . import shortage
+
+cdef array.array _NO_WORDS = array.array("Q")
 
 
 cdef Buffer buffer_from(object backend, Heap heap, int64_t nbytes):
@@ -53,7 +56,7 @@ cdef class Native:
     """Launches on a backend, by its methods in Python; backends may have a faster one."""
 
     def __init__(self, backend):
-        self.backend = backend
+        self.backend, self.heap = backend, backend.heap
         self.numbers = {}
 
     cdef bint may_launch(self) except -1:
@@ -76,7 +79,9 @@ cdef class Native:
         return self.number
 
     cdef Buffer allocate(self, int64_t nbytes):
-        """A buffer with undefined contents."""
+        """A buffer with undefined contents: of the backend's heap, if it has one."""
+        if self.heap is not None:
+            return buffer_from(self.backend, self.heap, nbytes)
         return self.backend.allocate(nbytes)
 
     cdef Entry find(self, Walk walk, int64_t width, Py_ssize_t reductions):
@@ -108,6 +113,7 @@ cdef class Native:
         Once the kernel has been launched, it returns: an exception that comes then is :attr:`interrupt`.
         """
         cdef Buffer partials = None
+        cdef array.array parameters
         if keep is None:
             keep = []
         if entry.shape is None or entry.units != units or entry.unit != unit:
@@ -115,7 +121,8 @@ cdef class Native:
         if entry.partial_bytes:
             partials = self.allocate(entry.partial_bytes)
             words[1] = partials.address
-        parameters = array("Q", PyBytes_FromStringAndSize(<char*> words, count * sizeof(uint64_t)))
+        parameters = array.clone(_NO_WORDS, count, False)
+        memcpy(parameters.data.as_voidptr, words, count * sizeof(uint64_t))
         if entry.count >= 0:
             entry.kernel.place(parameters, entry.moves, keep)
             parameters = parameters[:entry.count]

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...codegen.steps import Call, Pass, Text
-from ...types import BOOL
+from ...types import BOOL, INT32, TYPES
 from .. import jit
+from ..texts import TypeText, vector
 from ..writer import Writer
 from .blocks import in_blocks
 from .packets import Elements
@@ -126,15 +127,11 @@ def _room(w: Writer, number: str, offsets: str, chunks: str, total: str) -> tupl
 def _compress() -> str:
     w = Writer()
     bytes_ = Elements(w, BOOL, _BITS)
-    packet, mask_type = f"<{_LANES} x i32>", f"<{_LANES} x i1>"
+    packet, mask_type = TypeText(TYPES[INT32], _LANES), f"<{_LANES} x i1>"
     w.kernel()
     source, offsets, target = (w.parameter(number, "ptr") for number in range(3))
     size, chunk, chunks, total = (w.parameter(number) for number in range(3, 7))
-    lanes = "<" + ", ".join(f"i32 {lane}" for lane in range(_LANES)) + ">"
-
-    def splat(value: str) -> str:
-        first = w(f"insertelement {packet} poison, i32 {value}, i64 0")
-        return w(f"shufflevector {packet} {first}, {packet} poison, {packet} zeroinitializer")
+    lanes = vector("i32", range(_LANES))
 
     def task(number: str, _: list[str]) -> list[str]:
         start = w.mul(number, chunk)
@@ -149,7 +146,7 @@ def _compress() -> str:
                 some = w(f"trunc i64 {some} to i{_LANES}")
                 mask = w(f"bitcast i{_LANES} {some} to {mask_type}")
                 first = w(f"trunc i64 {w.add(position, part * _LANES)} to i32")
-                positions = w(f"add {packet} {splat(first)}, {lanes}")
+                positions = w(f"add {packet} {w.splat(packet, first)}, {lanes}")
                 kept = w(f"call {packet} @llvm.experimental.vector.compress.v{_LANES}i32({packet} {positions}, "
                          f"{mask_type} {mask}, {packet} poison)")
                 count = w(f"zext i{_LANES} {w.call(f'i{_LANES}', f'llvm.ctpop.i{_LANES}', f'i{_LANES} {some}')} to i64")
@@ -161,7 +158,7 @@ def _compress() -> str:
                 for kept, count in counts:
                     pointer = w.at("i32", target, at)
                     if masked:
-                        few = splat(w(f"trunc i64 {count} to i32"))
+                        few = w.splat(packet, w(f"trunc i64 {count} to i32"))
                         mask = w(f"icmp ult {packet} {lanes}, {few}")
                         w.line(f"call void @llvm.masked.store.v{_LANES}i32.p0({packet} {kept}, ptr {pointer}, i32 4, "
                                f"{mask_type} {mask})")

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 from ...codegen.steps import Call, Pass, Text
 from ...ops.reductions import REDUCTIONS
-from ...types import BOOL, COMPUTES_IN, TYPES, ReduceOp
-from ..texts import constant
+from ...types import BOOL, COMPUTES_IN, INT32, TYPES, ReduceOp
+from ..texts import TypeText, constant, vector
 from ..writer import Writer
 from .blocks import in_blocks
 from .packets import Elements, lanes_of
@@ -109,16 +109,12 @@ def _rows(type_: int, largest: int, chunked: int) -> str:
     """A task is a row, or a chunk of one."""
     search = _Search(type_, largest)
     w, elements, lanes = search.writer, search.elements, search.lanes
-    register, places = elements.register, f"<{lanes} x i32>"
+    register, places = elements.register, TypeText(TYPES[INT32], lanes)
     worst = register.splat(search.worst)
     w.kernel()
     source, target, partials = (w.parameter(number, "ptr") for number in range(3))
     length, chunk, chunks = (w.parameter(number) for number in range(3, 6))
-    numbers = "<" + ", ".join(f"i32 {lane}" for lane in range(lanes)) + ">"
-
-    def splat(value: str) -> str:
-        first = w(f"insertelement {places} poison, i32 {value}, i64 0")
-        return w(f"shufflevector {places} {first}, {places} poison, {places} zeroinitializer")
+    numbers = vector("i32", range(lanes))
 
     def task(number: str, _: list[str]) -> list[str]:
         row = w.udiv(number, chunks)
@@ -132,7 +128,7 @@ def _rows(type_: int, largest: int, chunked: int) -> str:
             wins = w(f"{search.better} {register} {value}, {best[0]}")
             if mask:
                 wins = w(f"and {register.mask} {wins}, {mask}")
-            here = splat(w(f"trunc i64 {w.add(position, offset)} to i32"))
+            here = w.splat(places, w(f"trunc i64 {w.add(position, offset)} to i32"))
             return [w(f"select {register.mask} {wins}, {register} {value}, {register} {best[0]}"),
                     w(f"select {register.mask} {wins}, {places} {here}, {places} {best[1]}")]
 
@@ -214,7 +210,7 @@ def _strips(type_: int, largest: int) -> str:
     search = _Search(type_, largest)
     w, elements, lanes = search.writer, search.elements, search.lanes
     held = Elements(w, elements.held, lanes)
-    register, places = elements.register, f"<{lanes} x i32>"
+    register, places = elements.register, TypeText(TYPES[INT32], lanes)
     w.kernel()
     source, target, best = (w.parameter(number, "ptr") for number in range(3))
     length, inner, strip, strips = (w.parameter(number) for number in range(3, 7))

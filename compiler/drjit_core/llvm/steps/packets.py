@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...ops.reductions import REDUCTIONS
 from ...types import BOOL, COMPUTES_IN, TYPES, UINT8
 from .. import jit
-from ..texts import TypeText, accumulation, cast, constant
+from ..texts import TypeText, accumulation, constant
 from ..writer import Writer
 
 __all__ = ["Accumulation", "Elements", "lanes_of"]
@@ -43,14 +43,13 @@ class Elements:
         w, stored = self.writer, self.stored
         value = w.masked_load(stored, pointer, self.size, mask, otherwise) if mask else \
             w.load(stored, pointer, self.size)
-        return w.named(lambda d: cast(d, value, stored, self.register)) if stored != self.register else value
+        return w.cast(value, stored, self.register) if stored != self.register else value
 
     def store(self, value: str, pointer: str, mask: str = "", streamed: bool = False) -> None:
         """Elements to memory, where a mask is set; past the cache, if they are ``streamed`` (and then are aligned)."""
         w, stored = self.writer, self.stored
         if stored != self.register:
-            narrow = value
-            value = w.named(lambda d: cast(d, narrow, self.register, stored))
+            value = w.cast(value, self.register, stored)
         if mask:
             w.masked_store(stored, value, pointer, self.size, mask)
         else:

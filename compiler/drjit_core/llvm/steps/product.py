@@ -69,7 +69,7 @@ class Product:
     def narrowed(self, value: str, *, scalar: bool = False) -> str:
         """The reverse."""
         s, t = (TypeText(text.info, 0 if scalar else self.width) for text in (self.wide, self.narrow))
-        return self.writer.named(lambda name: cast(name, value, s, t))
+        return self.writer.cast(value, s, t)
 
     def load(self, address: str, mask: str = "", t: TypeText | None = None) -> str:
         """A packet from memory, zeros where a mask is not set."""

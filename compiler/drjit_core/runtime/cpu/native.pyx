@@ -7,8 +7,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from ..buffer cimport Buffer
-from ..heap cimport Heap
-from ..native cimport Entry, Native, buffer_from
+from ..native cimport Entry, Native
 from ..walk cimport Walk
 
 from ...llvm import threads as _threads
@@ -138,12 +137,7 @@ cdef class Queued:
 cdef class CPUNative(Native):
     """Launches by the pool, and memory of the heap."""
 
-    cdef Heap heap
     cdef object count, threshold  # what the pool decides about the target
-
-    def __init__(self, backend):
-        Native.__init__(self, backend)
-        self.heap = backend.heap
 
     cdef uint64_t host_address(self, Buffer buffer) except? 0:
         return host_address(self, buffer)
@@ -162,9 +156,6 @@ cdef class CPUNative(Native):
             Native.look(self)
             self.count, self.threshold = _module_of_pool["_count"], threshold
         return self.number
-
-    cdef Buffer allocate(self, int64_t nbytes):
-        return buffer_from(self.backend, self.heap, nbytes)
 
     cdef Entry find(self, Walk walk, int64_t width, Py_ssize_t reductions):
         cdef Entry entry

@@ -6,8 +6,7 @@ from libc.string cimport memcmp, memcpy
 
 from ...ir.frames cimport user_place
 from ..buffer cimport Buffer
-from ..heap cimport Heap
-from ..native cimport Entry, Native, buffer_from
+from ..native cimport Entry, Native
 from ..walk cimport Walk, larger
 
 from .launches import described as _described
@@ -63,7 +62,6 @@ cdef class GPUNative(Native):
     cdef public int64_t hits
     cdef public bint is_lost
     cdef list last
-    cdef Heap heap
     cdef LaunchFunction function
     cdef UploadFunction upload
     cdef void* stream
@@ -73,7 +71,7 @@ cdef class GPUNative(Native):
 
     def __init__(self, backend):
         Native.__init__(self, backend)
-        self.heap, self.last = backend.heap, [None] * LISTED
+        self.last = [None] * LISTED
         found = backend.driver.natives()
         if found is not None:
             self.function = <LaunchFunction> <uintptr_t> found.launch
@@ -108,9 +106,6 @@ cdef class GPUNative(Native):
 
     cdef int64_t look(self) except -1:
         return self.number if self.target is not None else Native.look(self)
-
-    cdef Buffer allocate(self, int64_t nbytes):
-        return buffer_from(self.backend, self.heap, nbytes)
 
     cdef Entry find(self, Walk walk, int64_t width, Py_ssize_t reductions):
         cdef Entry entry
