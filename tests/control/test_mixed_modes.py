@@ -1,4 +1,4 @@
-"""Constructs of one mode within those of the other one, which find arrays of all elements, and derivatives through both.
+"""Constructs of one mode within those of the other one, which find arrays of all elements, and derivatives of both.
 """
 
 from __future__ import annotations
