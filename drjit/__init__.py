@@ -27,7 +27,6 @@ from ._functions.constants import (e, epsilon, four_pi, inf, inv_four_pi, inv_lo
     recip_overflow, smallest, sqrt_four_pi, sqrt_pi, sqrt_two, sqrt_two_pi, two_pi)
 from ._functions.creation import arange, empty, empty_like, full, linspace, ones, ones_like, opaque, zeros, zeros_like
 from ._functions.elementwise import FUNCTIONS as _FUNCTIONS
-from ._control.search import binary_search
 from ._functions.evaluation import copy
 from ._functions.creation import meshgrid
 from ._functions.linalg import cross, det, diag, frob, inverse, matmul, polar_decomp, trace
@@ -39,6 +38,7 @@ from ._functions.parts import array_split, split, take, take_interp
 from ._functions.rearrangement import moveaxis, repeat, reverse, swapaxes, tile, transpose, upsample
 from ._functions.reductions import all, any, count, max, mean, min, none, prod, reduce, sum
 from ._functions.resampling import convolve, resample
+from ._functions.search import binary_search
 from ._functions.shapes import expand_dims, ravel, reshape, squeeze, unravel
 from ._functions.statistics import std, var
 from ._functions.threads import reorder_threads

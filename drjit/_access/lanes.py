@@ -182,7 +182,7 @@ def gradient_elsewhere(vertex: core.Vertex, gradient: Callable[[core.Node], core
     for part in reversed(_stack.parts):
         if vertex.id in part.given:
             node, lanes = part.given[vertex.id]
-            return gather(gradient(node), lanes, TRUE)
+            return gather(gradient(node), lanes, TRUE, harmless=True)
     return None
 
 
@@ -222,7 +222,7 @@ def part_of(depth: int) -> Part | None:
         return None
     lanes = parts[0].lanes
     for inner in parts[1:]:
-        lanes = gather(lanes, inner.lanes, TRUE)
+        lanes = gather(lanes, inner.lanes, TRUE, harmless=True)
     return Part(lanes, parts[0].width)
 
 
@@ -363,9 +363,9 @@ def for_lanes(mask: core.Node, width: int) -> core.Node | None:
     for part in (*reversed(_stack.parts), *_stack.parts):
         if part.lanes.size in found and part.width not in found:
             found[part.width] = scatter(literal(BOOL, False, part.width), found[part.lanes.size], part.lanes, TRUE,
-                                        ReduceOp.Identity.value, ReduceMode.NoConflicts.value)
+                                        ReduceOp.Identity.value, ReduceMode.NoConflicts.value, harmless=True)
         elif part.width in found and part.lanes.size not in found:
-            found[part.lanes.size] = gather(found[part.width], part.lanes, TRUE)
+            found[part.lanes.size] = gather(found[part.width], part.lanes, TRUE, harmless=True)
     return found.get(width)
 
 

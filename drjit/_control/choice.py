@@ -637,7 +637,8 @@ class _Place:
             own = [id(next(before)) for _ in range(count)]
             key = (*[id(each.leaves[place]) for each in self.after], *([] if self.keeps else own))
             leaves[place] = made.setdefault(key, leaves[place])
-        write_place(self.change.container, self.change.kind, self.change.key, self.rebuilt(leaves, made))
+        write_place(*self.change[:3], self.rebuilt(leaves, made) if self.keeps or self.change.spent is MISSING else
+                    self.change.spent)
 
     def rebuilt(self, leaves: list[Any], made: dict[Any, Any]) -> Any:
         """The tree that it holds with other leaves."""

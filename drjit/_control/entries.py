@@ -46,7 +46,33 @@ class Identities:
         return None if id(owner) in self.stands or is_younger(owner, self.call.mark) else leaf
 
 
-class Array:
+class Entry:
+    """What is no state, and varies all the same: it has ``initial`` values, and others in a trace and after the loop.
+    What belongs to nobody but the loop has nothing to do then."""
+
+    initial: Sequence[Node] = ()
+    #: The shape of the condition.
+    lanes: tuple[int, ...] = ()
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        """Let the variable have other values, or the same, told apart."""
+
+    def restore(self) -> None:
+        """Let it have those of before, unless somebody else has changed it."""
+
+    def may_have_derivatives(self) -> bool:
+        """Whether the array is of a package whose arrays have some."""
+        return True
+
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
+        """Let it have those that it has after the construct."""
+
+    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
+        """What it is called."""
+        raise NotImplementedError
+
+
+class Array(Entry):
     """A component of an array from outside."""
 
     def __init__(self, array: ArrayBase, position: int, initial: Node) -> None:
@@ -56,11 +82,8 @@ class Array:
         self.stand: Node | None = None
         #: Whether they do not.
         self.changes = False
-        #: The shape of the condition.
-        self.lanes: tuple[int, ...] = ()
 
     def preset(self, formals: Sequence[Node]) -> None:
-        """Let the variable have other values, or the same, told apart."""
         region = core.innermost()
         assert region is not None
         if formals[0].scope == region.id:
@@ -70,26 +93,22 @@ class Array:
             store_same(self.array, formals, self.position)
 
     def restore(self) -> None:
-        """Let it have those of before, unless somebody else has changed it."""
         if self.stand is not None and self.array._nodes()[self.position] is self.stand:
             store_same(self.array, self.initial, self.position)
         self.stand = None
 
     def may_have_derivatives(self) -> bool:
-        """Whether the array is of a package whose arrays have some."""
         return type(self.array)._record.diff
 
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
-        """Let it have those that it has after the construct."""
         if results[0] is not self.initial[0] and (outermost is None or not outermost.has_made(self.array)):
             store_result(self.array, self.position, results[0], None, self.lanes)
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
-        """What it is called."""
         return name_in_program(self.array, functions)
 
 
-class Place:
+class Place(Entry):
     """What is in a place of an object."""
 
     def __init__(self, change: Change, function: str) -> None:
@@ -113,10 +132,8 @@ class Place:
         self.fresh: list[Any] = []
         #: The structure afterwards: tensors of one element may have become wider, as wide as the lanes.
         self.found = self.spec
-        self.lanes: tuple[int, ...] = ()
 
     def may_have_derivatives(self) -> bool:
-        """Whether any of what it holds is of a package whose arrays have some."""
         return bool([leaf for leaf in self.originals if isinstance(leaf, ArrayBase) and type(leaf)._record.diff])
 
     def look_back(self, journal: Journal, entries: Mapping[tuple[int, int], Any]) -> None:
@@ -240,14 +257,14 @@ class Filled(Place):
         self.initial = [core.literal(node.type, 0) if node in varying else node for node in self.initial]
 
     def restore(self) -> None:
-        self.write(MISSING)
+        self.write(self.change.spent)
 
     def does(self, noun: str) -> str:
         """What a body does that leaves it, in a construct."""
         return filling(self.change, noun)
 
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
-        if all(map(operator.is_, results, self.initial)):
+        if self.change.spent is not MISSING or all(map(operator.is_, results, self.initial)):
             keep_new(self.change)
         elif not self.is_kept:
             first = 0
@@ -296,35 +313,18 @@ class Argument(Array):
         return "an argument that is changed in place"
 
 
-class First:
+class First(Entry):
     """Whether an iteration is the first one."""
 
     def __init__(self) -> None:
         self.initial = [core.literal(BOOL, True)]
-        self.lanes: tuple[int, ...] = ()
-
-    def preset(self, formals: Sequence[Node]) -> None:
-        pass
-
-    def restore(self) -> None:
-        pass
-
-    def may_have_derivatives(self) -> bool:
-        return True
-
-    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
-        pass
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
         return "whether an iteration is the first one"
 
 
-class Left(First):
+class Left(Entry):
     """What an iteration leaves, and later ones find."""
-
-    def __init__(self) -> None:
-        self.initial = []
-        self.lanes: tuple[int, ...] = ()
 
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         self.preset(())
@@ -338,7 +338,6 @@ class Order(Left):
     """The order of the entries of a dictionary."""
 
     def __init__(self, table: Any, before: Sequence[Any], after: Sequence[Any]) -> None:
-        super().__init__()
         self.table, self.before, self.after = table, before, after
 
     def preset(self, formals: Sequence[Node]) -> None:
@@ -355,14 +354,13 @@ class Spent(Left):
     """A place that was new, and holds what nobody can use any more."""
 
     def __init__(self, change: Change) -> None:
-        super().__init__()
         self.change = change
 
     def preset(self, formals: Sequence[Node]) -> None:
         write_place(*self.change[:3], self.change.now)
 
     def restore(self) -> None:
-        write_place(*self.change[:3], MISSING)
+        write_place(*self.change[:3], self.change.spent)
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
         return words_of(*self.change[:3])
@@ -376,16 +374,14 @@ def filling(change: Change, noun: str) -> str:
     return f"puts an array in {words_of(*change[:3])}, where nothing is before the {noun}"
 
 
-class Late(First):
+class Late(Entry):
     """A value that the body of a loop computes, of which nobody knew what it would be."""
 
     def __init__(self) -> None:
         self.spec: TreeSpec | None = None
         self.nodes: list[Node] = []
         self.leaves: list[Any] = []
-        self.initial = []
         self.value: Any = None
-        self.lanes: tuple[int, ...] = ()
 
     def found(self, value: Any, function: str) -> None:
         """It has turned out."""

@@ -30,6 +30,7 @@ cdef class _Objects:
     cdef public dict waiting
     cdef public dict begun
     cdef public set several
+    cdef public list lost
     cdef public list forgotten
     cdef public dict blends
     cdef public tuple lanes

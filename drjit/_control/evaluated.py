@@ -111,6 +111,8 @@ class _Objects:
         self.several: set[int] = set()
         #: What has been blended for places after an iteration, by the nodes: what is in several is one there.
         self.blends: dict[tuple[core.Node, ...], core.Node] = {}
+        #: Places that held what nobody can use, and of which only some lanes have something since.
+        self.lost: list[Change] = []
         #: Attributes that classes have computed of what some lanes have.
         self.forgotten: list[Change] = []
         #: The shape of the condition.
@@ -306,6 +308,8 @@ class _Objects:
                 call.finds(container)])
         key = place_key(*change[:3])
         if change.before is MISSING:
+            if change.spent is not MISSING and not _is_set(active, self.width):
+                self.lost.append(change)
             zeros = [literal(node.type, 0) if is_made_of([node], nodes, self.since) else node for node in new]
             is_one = shared and zeros != new and active.size == self.width
             self.shared = self.shared or is_one
@@ -366,6 +370,8 @@ class _Objects:
             trees = [read_place(change.container, change.kind, change.key), *([] if before is MISSING else [before])]
             write_place(change.container, change.kind, change.key, fresh[0] if spec.children is None else refilled(
                 trees, spec, iter(fresh), _kept, become, containers))
+        for change in self.lost:
+            write_place(*change[:3], change.spent)
 
     def blended(self, mask: core.Node, new: core.Node, old: core.Node) -> core.Node:
         """What :func:`_blend` tells, once for the same nodes."""

@@ -38,6 +38,8 @@ class Change(NamedTuple):
     now: Any
     #: The containers that those of ``now`` are copies of, by the ids of these, with the copies.
     copies: Mapping[int, tuple[Any, Any]] = _NO_COPIES
+    #: What nobody can use that was there: functions find nothing before, but elements that take none lose it for good.
+    spent: Any = MISSING
 
     def original(self, container: Any) -> Any:
         """What a container of ``now`` is a copy of."""
@@ -97,11 +99,11 @@ def restore(changes: Sequence[Change]) -> None:
         if change.kind == CLASS:
             write_place(*change[:4])
     for change in reversed(changes):
-        if change.kind != CLASS and change.before is MISSING:
+        if change.kind != CLASS and change.before is change.spent is MISSING:
             write_place(*change[:4])
     for change in changes:
-        if change.kind != CLASS and change.before is not MISSING:
-            write_place(*change[:4])
+        if change.kind != CLASS and not change.before is change.spent is MISSING:
+            write_place(*change[:3], change.spent if change.before is MISSING else change.before)
 
 
 def reorder(table: Any, keys: Sequence[Any]) -> None:
@@ -116,8 +118,11 @@ def reorder(table: Any, keys: Sequence[Any]) -> None:
 
 def keep_new(change: Change) -> None:
     """Let a place that was not there before hold what a function has put in it, of which nobody knows what it is for
-    other elements; of what a class computes when it is asked for, and keeps, only what depends on no region."""
-    if not is_kept_by_class(change) or not [node for node in flatten_nodes(change.now, "")[0] if node.scope]:
+    other elements; of what a class computes when it is asked for, and keeps, only what depends on no region. What
+    nobody can use remains so, since other elements may have had a value there."""
+    if change.spent is not MISSING:
+        write_place(*change[:3], change.spent)
+    elif not is_kept_by_class(change) or not [node for node in flatten_nodes(change.now, "")[0] if node.scope]:
         write_place(change.container, change.kind, change.key, change.now)
 
 

@@ -15,7 +15,7 @@ from drjit_core import ops, primal
 from .._access.lanes import TRUE, Watch, fitting, masked_access, written_from
 from .._access.store import Journal, noted, store
 from .._base.array import ArrayBase
-from .._base.errors import SizeError
+from .._base.errors import ArgumentError, SizeError
 from .._base.nodes import broadcast
 from .._trees.contents import write_place
 from .._trees.kinds import MISSING
@@ -38,11 +38,12 @@ Join = Callable[[core.Node, core.Node], core.Node]
 
 
 class _Otherwise(Exception):
-    """A function must be given the caller's own arrays in other places: call it again."""
+    """A function must be given the caller's own arrays in other places: call it again. Perhaps that is why it raised a
+    ``misfit``."""
 
-    def __init__(self, lent: set[int]) -> None:
+    def __init__(self, lent: set[int], misfit: SizeError | None) -> None:
         super().__init__("arguments are known otherwise")
-        self.lent = lent
+        self.lent, self.misfit = lent, misfit
 
 
 class Sides:
@@ -80,9 +81,11 @@ class Sides:
                                place not in own and aliases.is_found(place, known)}
         while True:
             try:
-                effects = self.attempt(number, nodes, shapes, own, aliases, None if tried[2:] else watch)
+                effects = self.attempt(number, nodes, shapes, own, aliases, watch)
                 break
             except _Otherwise as found:
+                if found.lent in tried:
+                    raise found.misfit or self.refusal(number, found.lent ^ self.given.lent) from None
                 tried.append(self.given.lent)
                 self.given.lent = found.lent
         self.effects.append(effects)
@@ -109,12 +112,12 @@ class Sides:
             call = Call(self.given, nodes, function, self.structure(nodes), own, journal if lent else None, None, lent)
             try:
                 effects = Effects(self.labels[number], call, invoked(function, self.named, call.tree), shapes)
-            except SizeError:  # of some elements of an array and all of it, perhaps
+            except SizeError as misfit:  # of some elements of an array and all of it, perhaps
                 call.leave(None, (), self.results.strict)
                 if aliases is not None and watch is not None:
-                    self.require_all(aliases, set(self.given.lent))
+                    self.require_all(aliases, set(self.given.lent), misfit)
                     self.require_one_array(aliases, {place for place in self.own
-                                                     if aliases.is_found(place, call.snapshot)})
+                                                     if aliases.is_found(place, call.snapshot)}, misfit)
                 raise
             except BaseException:
                 call.leave(None, (), self.results.strict)
@@ -158,17 +161,26 @@ class Sides:
             place: (nodes[first].size,) for place, first, _ in self.given.spec.positions()
             if self.given.leaves[place]._depth < 0 and nodes[first].size != self.given.nodes[first].size})
 
-    def require_one_array(self, aliases: Aliases, places: set[int]) -> None:
+    def require_one_array(self, aliases: Aliases, places: set[int], misfit: SizeError | None = None) -> None:
         """Let a function be called again, with the caller's own arrays in some places, if it has not been."""
         found = places.union(*[aliases.others(place) for place in places]).intersection(self.own)
         if not found <= self.given.lent:
-            raise _Otherwise(self.given.lent | found)
+            raise _Otherwise(self.given.lent | found, misfit)
 
-    def require_all(self, aliases: Aliases, places: set[int]) -> None:
+    def require_all(self, aliases: Aliases, places: set[int], misfit: SizeError | None = None) -> None:
         """Let a function be called again that is to find all elements of arguments where it finds these elsewhere."""
         found = {place for place in places & self.given.lent if not aliases.others(place)}
         if found:
-            raise _Otherwise(self.given.lent - found)
+            raise _Otherwise(self.given.lent - found, misfit)
+
+    def refusal(self, number: int, places: set[int]) -> ArgumentError:
+        """What is wrong with a function that changes arguments, of which it was given some elements, and relies on all
+        of these elsewhere."""
+        path = self.given.spec.paths(("args", "kwargs") if self.named else "args")[min(places)]
+        return ArgumentError(
+            f"{self.words.function}(): '{self.labels[number]}' changes the argument '{path}' in place, of which an "
+            "evaluated call gives it only the elements that take it, and uses all of them where it finds the array "
+            "elsewhere. Refer to the array in the function instead of passing it, or use mode='symbolic'.")
 
     def complete(self, number: int) -> list[core.Node]:
         """The nodes of what the last function has returned, which must be like what others have."""

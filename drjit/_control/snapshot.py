@@ -460,39 +460,34 @@ class Snapshot:
     def indexed(self) -> dict[int, Any]:
         """What :attr:`index` is."""
         found: dict[int, Any] = {}
-        held, position = self.held, 0
-        while position < len(held):
-            kind, values, start = held[position + 1], held[position + 2], position
-            position += 3
-            if kind == CELL:
-                _note_array(found, values, start)
-            elif kind == LIST or kind == TUPLE:
-                for value in values:
-                    _note_array(found, value, start)
-            else:
-                first, count = position, values
-                position += count
-                for place in range(first, position, 2):
-                    _note_array(found, held[place + 1], start)
+        for position in self.positions():
+            for value in self.content(position):
+                _note_array(found, value, position)
         return found
 
     def values(self) -> list[Any]:
         """What is in all places."""
         found: list[Any] = []
+        for position in self.positions():
+            found += self.content(position)
+        return found
+
+    def positions(self) -> list[int]:
+        """Where containers begin in what is held."""
+        found: list[int] = []
         held, position = self.held, 0
         while position < len(held):
-            kind, values = held[position + 1], held[position + 2]
-            position += 3
-            if kind == CELL:
-                found.append(values)
-            elif kind == LIST or kind == TUPLE:
-                found += values
-            else:
-                count = values
-                for place in range(position + 1, position + count, 2):
-                    found.append(held[place])
-                position += count
+            found.append(position)
+            kind = held[position + 1]
+            position += 3 if kind == CELL or kind == LIST or kind == TUPLE else 3 + held[position + 2]
         return found
+
+    def content(self, position: int) -> Sequence[Any]:
+        """What is in a container that begins at a position."""
+        kind, values = self.held[position + 1], self.held[position + 2]
+        if kind == CELL:
+            return (values,)
+        return values if kind == LIST or kind == TUPLE else self.held[position + 4:position + 3 + values:2]
 
     def changes(self) -> list[Change]:
         """The places that hold something else now; notes dictionaries with arrays that have another order."""
@@ -616,8 +611,8 @@ class Snapshot:
         restore(changes)
         for table, keys, _ in self.reordered:
             reorder(table, keys)
-        return [change._replace(before=MISSING) if change.now is not MISSING and is_spent(change.before) else change
-                for change in changes]
+        return [change._replace(before=MISSING, spent=change.before)
+                if change.now is not MISSING and is_spent(change.before) else change for change in changes]
 
 
 def _compare(container: Any, kind: int, before: dict[Any, Any], now: dict[Any, Any], found: list[Change]) -> None:

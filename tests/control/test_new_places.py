@@ -807,3 +807,70 @@ def test_a_new_place_that_holds_what_is_another_array_after_each_iteration(compu
     expected = compute(F(4, start.numpy()[-2:][0] if len(start) > 1 else 1, 12))
     np.testing.assert_array_equal(box.kept.numpy(), expected.numpy())
     np.testing.assert_array_equal(box.last.numpy(), [8, 8, 16])
+
+
+# --- what nobody can use, and functions fill again -------------------------------------------------------------------
+
+LANE = U(0, 1, 2, 3)
+
+
+def _filled(box: Any, value: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def side(x: Any) -> Any:
+        box.kept = value(x)
+        return x
+
+    return side
+
+
+#: What fills a place, whether all elements take part in that, and whether a symbolic construct knows that they do.
+FILLS: dict[str, tuple[Callable[[Any, Any, str], Any], bool, bool]] = {
+    "one side": (lambda fill, x, mode: dr.if_stmt((x,), LANE < 1, fill, lambda x: x, mode=mode), False, False),
+    "both sides": (lambda fill, x, mode: dr.if_stmt((x,), LANE < 1, fill, fill, mode=mode), True, True),
+    "call": (lambda fill, x, mode: dr.switch(LANE, [fill, fill], x, mode=mode), False, False),
+    "loop": (lambda fill, x, mode: dr.while_loop((U(0), x), lambda i, _: i < (LANE & 1),
+                                                 lambda i, x: (i + 1, fill(x)), mode=mode), False, False),
+    "loop of all": (lambda fill, x, mode: dr.while_loop((U(0), x), lambda i, _: i < 1 + (LANE & 1),
+                                                        lambda i, x: (i + 1, fill(x)), mode=mode), True, False),
+    "calls in a loop": (lambda fill, x, mode: dr.while_loop(
+        (U(0), x), lambda i, _: i < 3 - LANE,
+        lambda i, x: (i + 1, dr.switch(LANE & 1, [fill, lambda x: x], x, mode=mode)), mode=mode), False, False),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("value", [lambda x: x * 3, lambda x: F(7)], ids=["of each element", "of all"])
+@pytest.mark.parametrize("name", FILLS)
+def test_what_some_elements_have_lost_another_value_of_all_replaces(name: str, value: Any, mode: str) -> None:
+    """One side has filled the place, which has no value since: elements that fill it no more had one there."""
+    box, x = SimpleNamespace(), F(1, 2, 3, 4)
+    fill, every, known = FILLS[name]
+    dr.if_stmt((x,), LANE < 2, _filled(box, lambda x: x * 2), lambda x: x, mode=mode)
+    fill(_filled(box, value), F(x), mode)
+    if every and (known or mode == "evaluated"):
+        np.testing.assert_array_equal(np.broadcast_to(box.kept.numpy(), 4), np.broadcast_to(value(x).numpy(), 4))
+    else:
+        with pytest.raises(RuntimeError, match="this array has no value: 'true_fn'"):
+            print(box.kept + 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_nobody_can_use_is_there_again_if_a_function_raises(mode: str) -> None:
+    entries: list[Any] = [F(5)]
+
+    def side(x: Any) -> Any:
+        entries.append(x + 1)
+        entries.append(x + 2)
+        return x
+
+    def body(i: Any, x: Any) -> Any:
+        entries[1:] = [x, x * 2]
+        if again:
+            raise KeyError("again")
+        again.append(i)
+        return i + 1, x
+
+    dr.if_stmt((F(1, 2),), U(0, 1) < 1, side, lambda x: x, mode=mode)
+    before, again = list(entries), [0] if mode == "symbolic" else list[Any]()
+    with pytest.raises(KeyError):
+        dr.while_loop((U(0, 0), F(1, 2)), lambda i, _: i < 3, body, mode=mode)
+    assert list(map(id, entries)) == list(map(id, before))

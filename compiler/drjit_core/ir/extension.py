@@ -57,18 +57,19 @@ def take_over(node: Node) -> list[Node]:
 
 
 def depends(node: Node, known: Collection[int]) -> bool:
-    """Whether a construct that can be an extension must not be: it depends on what it would compute, or needs more for
-    it than what is known by ids."""
+    """Whether a construct that can be an extension must not be: it, or what it would compute, depends on one of both,
+    perhaps by extensions that there are by now, or needs more for it than what is known by ids."""
     extension: Extension = node.payload.extension
+    seen: set[int] = set()
+    stack = list(operands(node))
     if extension.payload is not None:
         for value in (*extension.payload.inputs(), *extension.payload.sources()):
             if value.id not in known and value.kind > UNDEFINED and value.kind != EVALUATED:
                 return True
-    seen: set[int] = set()
-    stack = list(operands(node))
+            stack.append(value)
     while stack:
         value = stack.pop()
-        if value is extension.of:
+        if value is extension.of or value is node:
             return True
         if value.id not in seen and value.kind > UNDEFINED and value.kind != EVALUATED:
             seen.add(value.id)

@@ -176,24 +176,15 @@ def touched(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
     return reads(nodes) | bound(nodes)
 
 
-def attributes(nodes: Iterable[ast.AST]) -> set[tuple[str, tuple[str, ...], bool]]:
-    """Attributes of variables that are assigned (``x.a.b = …``, ``x.a[i] = …``), or of which a method is called.
-
-    Each is the variable, the names of the attributes, and whether it is assigned.
-    """
-    found = set[tuple[str, tuple[str, ...], bool]]()
+def attributes(nodes: Iterable[ast.AST]) -> set[tuple[str, ...]]:
+    """Attributes of variables that are assigned (``x.a.b = …``): the variable, and the names of the attributes."""
+    found = set[tuple[str, ...]]()
     for node in walk(nodes):
-        stored, place = False, None  # type: tuple[bool, ast.AST | None]
-        if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
-            stored, place = True, node
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            place = node.func.value
-        names: list[str] = []
-        while isinstance(place, (ast.Attribute, ast.Subscript)):
-            names = [place.attr, *names] if isinstance(place, ast.Attribute) else []
-            place = place.value
+        place, names = node, list[str]()
+        while isinstance(place, ast.Attribute) and (names or not isinstance(place.ctx, ast.Load)):
+            place, names = place.value, [place.attr, *names]
         if isinstance(place, ast.Name) and names:
-            found.add((place.id, tuple(names), stored))
+            found.add((place.id, *names))
     return found
 
 

@@ -179,16 +179,16 @@ def _left_by_all(returned: tuple[Any, ...], flags: int) -> bool:
     return returned.__class__ is Dead or any(map(is_set, returned[len(returned) - flags:]))
 
 
-def _numbers(attributes: Sequence[Any], args: Sequence[Any]) -> list[tuple[Any, str, str, Any]]:
+def _numbers(attributes: Sequence[tuple[str, ...]], state: dict[str, Any]) -> list[tuple[Any, str, str, Any]]:
     """Attributes that a loop stores and that hold Python's numbers: of which object, what they are called, in messages
     too, and what they hold."""
     found: list[tuple[Any, str, str, Any]] = []
-    for position, root, path, stored in attributes:
-        owner = args[position]
-        for name in path[:-1] if stored else ():
+    for path in attributes:
+        owner = state[path[0]]
+        for name in path[1:-1]:
             owner = getattr(owner, name, UNSET)
-        if stored and isinstance(getattr(owner, path[-1], UNSET), (int, float, complex)):
-            found.append((owner, path[-1], ".".join((root, *path)), getattr(owner, path[-1])))
+        if isinstance(getattr(owner, path[-1], UNSET), (int, float, complex)):
+            found.append((owner, path[-1], ".".join(path), getattr(owner, path[-1])))
     return found
 
 
@@ -275,7 +275,7 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
     if place >= 0 and state[place] is UNSET and _evaluated(hints, JitFlag.SymbolicLoops):
         return _returning(state, cond, body, labels, place, result, going(test, *state[count:]), hints)
     late = Late() if place >= 0 and state[place] is UNSET else None
-    numbers, around = _numbers(attributes, state), core.innermost()
+    numbers, around = _numbers(attributes, dict(zip(labels, state, strict=False))), core.innermost()
     unset = [value is UNSET for value in state]  # and not the state, which the loop would find in what calls the body
 
     def step(*values: Any) -> Any:

@@ -422,13 +422,6 @@ class Translator:
         return found
 
     @staticmethod
-    def _attributes(nodes: Iterable[ast.AST],
-                    args: Sequence[str]) -> tuple[tuple[int, str, tuple[str, ...], bool], ...]:
-        """Attributes of the arguments that statements change: where the object is, its name, and the way from there."""
-        return tuple(sorted([(args.index(root), root, path, stored) for root, path, stored in attributes(nodes)
-                             if root in args]))
-
-    @staticmethod
     def _bound(function: str, fixed: Sequence[str], args: Sequence[str]) -> ast.expr:
         """A function whose last arguments are variables that are no part of the state."""
         if not fixed:
@@ -564,8 +557,8 @@ class Translator:
             statements = self._close(statements, ordered, flags, "return" in kinds, inner)
             body = self.make("loop_body", node, received, statements)
             gapped = any(state - leave.assigned for leave in inner.exits)
-            built = self._build(node, (ordered, unsure, cond, body, fixed, extra, gapped,
-                                       self._attributes([*nodes, hint.test], ordered)))
+            changed = tuple(sorted([path for path in attributes([*nodes, hint.test]) if path[0] in ordered]))
+            built = self._build(node, (ordered, unsure, cond, body, fixed, extra, gapped, changed))
         ordered, unsure, cond, body, fixed, extra, gapped, changed = built
         simple = not (flags or unsure or gapped or changed)
         args = [*ordered, *extra]

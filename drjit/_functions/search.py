@@ -8,7 +8,7 @@ from typing import Any
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.values import plain_scalar
-from .._functions.elementwise import minimum, select
+from .elementwise import minimum, select
 
 __all__ = ["binary_search"]
 
