@@ -12,6 +12,7 @@ an exception of the same class and a ``RuntimeError`` as well (:func:`passed_on`
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import weakref
 from collections.abc import Sequence
 from types import GetSetDescriptorType, MemberDescriptorType, TracebackType
@@ -224,7 +225,8 @@ def presented(error: Exception, site: Site) -> Exception:
     try:
         if error.__class__ is EndlessRecursion:  # of the calls, which all are alike, the outermost is shown
             return error.with_traceback(None)
-        if error.__class__ is RecursionError:
+        if error.__class__ is RecursionError or \
+                isinstance(error, ctypes.ArgumentError) and "RecursionError" in str(error):  # in a conversion
             place = _calls_itself(error)
             if place is not None:
                 function, file, line = place

@@ -14,7 +14,7 @@ from .._base.errors import ArgumentError, SizeError, describe, presented
 from .choice import Results, Returned, SymbolicChoice, run_directly
 from .given import Given, as_before
 from .sides import evaluated
-from .state import mask_of, shape_of, told_apart, uninitialized
+from .state import mask_of, no_mask, shape_of, told_apart, uninitialized
 from .wording import Words
 
 __all__ = ["branch"]
@@ -84,7 +84,7 @@ def _mask(cond: Any) -> core.Node:
     mask = mask_of(cond)
     if mask is not None:
         return mask
-    raise ArgumentError(f"{FUNCTION}(): 'cond' must be a one-dimensional mask array or a bool, found {describe(cond)}.")
+    raise ArgumentError(f"{FUNCTION}(): 'cond' must be a one-dimensional mask array or a bool, found {no_mask(cond)}")
 
 
 def _joined(given: Given, mask: core.Node, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],

@@ -75,8 +75,10 @@ class Entry:
 class Array(Entry):
     """A component of an array from outside."""
 
-    def __init__(self, array: ArrayBase, position: int, initial: Node) -> None:
+    def __init__(self, array: ArrayBase, position: int, initial: Node, is_memory: bool = False) -> None:
         self.array, self.position = array, position
+        #: Whether it is written to by index.
+        self.is_memory = is_memory
         self.initial = [initial]
         #: What stands for it as long as functions are presumed to leave it alone.
         self.stand: Node | None = None

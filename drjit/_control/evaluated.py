@@ -544,10 +544,16 @@ class Evaluated:
                 self.objects.undo()
                 if isinstance(error, _MISFITS) and self.left != self.width and str(self.width) in str(error) and \
                         "(compress=True)" not in str(error):  # it says so, once
+                    paths = self.spec.node_paths(self.names)
+                    tables = [repr(paths[k]) for k, node in enumerate(self.whole)
+                              if node.size == self.width and not self.own[k]]
+                    also = "" if not tables else (
+                        f" State variables that are read or written by index ({', '.join(tables)}) have all elements, "
+                        "too, and cannot be computed with as well.")
                     raise SizeError(
                         f"{error} This loop removes elements that have finished (compress=True), of which {self.left} "
                         f"are left: pass arrays of all {self.width} elements to it as state variables, instead of "
-                        "referring to them, or use compress=False.") from error
+                        f"referring to them, or use compress=False.{also}") from error
                 raise
 
     def repeated(self) -> list[core.Node]:

@@ -147,10 +147,16 @@ def instance_array(base: type, index: type[ArrayBase]) -> Any:
         places = {number: place for place, number in enumerate(used)}
         return _restored, (type(self), list(used.values()), [places.get(number, -1) for number in numbers])
 
+    def missing(self: Any, name: str) -> Any:
+        raise AttributeError(
+            f"'{base.__name__}Ptr' object has no attribute '{name}': it has the methods and properties of "
+            f"'{base.__name__}', whatever classes the instances are of. For what only these have, use "
+            f"drjit.dispatch(array, lambda instance: instance.{name}).")
+
     contents: dict[str, Any] = {
-        "__init__": construct, "__eq__": equal, "__ne__": unequal, "__hash__": index.__hash__, "__reduce_ex__": reduce,
-        "_registry": registry, "__module__": base.__module__, "__qualname__": f"{base.__qualname__}Ptr",
-        "__doc__": f"Instances of {base.__name__}."}
+        "__init__": construct, "__getattr__": missing, "__eq__": equal, "__ne__": unequal, "__hash__": index.__hash__,
+        "__reduce_ex__": reduce, "_registry": registry, "__module__": base.__module__,
+        "__qualname__": f"{base.__qualname__}Ptr", "__doc__": f"Instances of {base.__name__}."}
     for name in dir(base):
         method = getattr(base, name)
         if name.startswith("_"):

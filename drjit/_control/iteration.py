@@ -30,7 +30,7 @@ from .outside import Variables, are_used, presumed, remember
 from .places import Change, place_key, words_of
 from .shapes import Reshaped, Shapes
 from .snapshot import Snapshot, is_closed, snapshot
-from .state import difference_of, mask_of, shape_of
+from .state import difference_of, mask_of, no_mask, shape_of
 from .wording import Words, name_in_program, require_data, require_started, require_variables
 
 __all__ = ["FUNCTION", "SymbolicLoop", "changed_size", "condition_of", "flattened", "require_tuple",
@@ -197,11 +197,12 @@ class SymbolicLoop:
         """What the compiler makes of it; most loops have nothing to do with derivatives."""
         variables = self.all_variables()
         presumed_ = len(variables) - self.count if self.variables is None else self.variables.presumed
+        memory = frozenset[int]() if self.variables is None else self.variables.memory(self.count)
         if any_vertex():
             return repeat(variables, self.test, self.following, self.label, self.name_of, self.count,
-                          self.max_iterations, _longest, presumed_)
+                          self.max_iterations, _longest, presumed_, memory)
         functions: Any = self  # in the compiled form, the class derives from core.Functions
-        return repeated(functions, variables, self.label, self.count, 0, True, True, presumed_)
+        return repeated(functions, variables, self.label, self.count, 0, True, True, presumed_, None, memory)
 
     # --- what the compiler calls -------------------------------------------------------------------------------------
 
@@ -508,7 +509,7 @@ def condition_of(value: Any) -> core.Node:
         raise ArgumentError(f"{FUNCTION}(): 'cond' must return a one-dimensional mask array, found bool: that makes a "
                             "Python loop, which is mode='scalar'.")
     raise ArgumentError(f"{FUNCTION}(): 'cond' must return a one-dimensional mask array or a bool, found "
-                        f"{describe(value)}.")
+                        f"{no_mask(value)}")
 
 
 def _require_sizes(before: Sequence[core.Node], after: Sequence[core.Node], spec: TreeSpec,

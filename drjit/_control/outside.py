@@ -17,6 +17,7 @@ from drjit_core import (
     SymbolicValue,
     adopt,
     depend_on,
+    is_version,
     late_formal,
     late_variable,
     ops,
@@ -235,6 +236,15 @@ class Variables:
         self.initial = [node for entry in self.entries.values() for node in entry.initial]
         self.presumed = len(last)
 
+    def memory(self, first: int) -> frozenset[int]:
+        """The positions of those that are known to be written to by index, if that of the first one is given."""
+        found = []
+        for entry in self.entries.values():
+            if entry.__class__ is Array and entry.is_memory:
+                found.append(first)
+            first += len(entry.initial)
+        return frozenset(found)
+
     def preset(self, formals: Sequence[Node]) -> None:
         """Let all of them have the values that they have in a trace."""
         while len(self.initial) > len(formals):  # which knows nothing of the last ones
@@ -351,7 +361,7 @@ class Variables:
             key = id(array), position
             after[key] = [node]
             if key not in self.entries:
-                new[key] = Array(array, position, initial)
+                new[key] = Array(array, position, initial, is_version(primal(node)))
         changed = call.changed()
         all_results = [*state, *changed.values(), *[node for nodes in after.values() for node in nodes]]
         if changed or journal.entries:

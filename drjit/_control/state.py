@@ -9,14 +9,14 @@ from typing import Any
 import drjit_core as core
 
 from .._base.array import ArrayBase
-from .._base.errors import user_part
+from .._base.errors import describe, user_part
 from .._base.handle import held
 from .._trees.classes import sole_array
 from .._trees.holders import are_same
 from .._trees.pytree import TreeSpec, flatten
 
-__all__ = ["copies", "difference_of", "is_made_of", "is_retracked", "lane_shape", "mask_of", "shape_of", "told_apart",
-           "uninitialized"]
+__all__ = ["copies", "difference_of", "is_made_of", "is_retracked", "lane_shape", "mask_of", "no_mask", "shape_of",
+           "told_apart", "uninitialized"]
 
 _EVALUATED, _LITERAL = core.KIND["evaluated"], core.KIND["literal"]
 #: Classes of traced masks of one dimension.
@@ -39,6 +39,12 @@ def mask_of(value: Any) -> core.Node | None:
     if array is value and not array._depth:
         _masks.add(type(value))
     return array._nodes()[0]  # type: ignore[no-any-return]
+
+
+def no_mask(found: Any) -> str:
+    """What a message says of a condition that is none."""
+    compared = isinstance(found, ArrayBase) and not found._depth and found._kind in "iuf"
+    return f"{describe(found)}{': compare it, as in x != 0' if compared else ''}."
 
 
 def shape_of(mask: Any, spec: TreeSpec | None) -> tuple[int, ...]:

@@ -245,6 +245,9 @@ def test_arrays_of_all_elements_from_outside_are_refused() -> None:
     with pytest.raises(RuntimeError, match="compress=True"):
         dr.while_loop((lengths(), Float(0)), lambda k, x: k > 0, lambda k, x: (k - 1, other + 0),
                       mode="evaluated", compress=True)
+    with pytest.raises(RuntimeError, match=r"compress=True.*read or written by index \('x'\).* computed with as well"):
+        dr.while_loop((lengths(), dr.arange(Float, WIDTH)), lambda k, x: k > 0, lambda k, x: (
+            k - UInt32(dr.gather(Float, x, UInt32(1)) + 0 * x), x), ("k", "x"), mode="evaluated", compress=True)
 
 
 def test_messages_say_once_that_elements_were_removed() -> None:
@@ -451,3 +454,43 @@ def test_containers_hold_what_they_did_if_a_body_returns_something_else() -> Non
         dr.while_loop((box, UInt32(0)), lambda box, i: i < 2, lambda box, i: (box[0] + 1).__class__, mode="evaluated",
                       compress=True)
     assert box[0] is before
+
+
+@dr.syntax
+def _first_above(n: Any, x: Any, limit: Any, two: Any) -> Any:
+    """Returns from two places, of which one is met late."""
+    while n > 0:
+        x = x * 1.5
+        n -= 1
+        if x > limit:
+            return x, n
+        for k in range(two):
+            x = x + 1
+            if x + k > 3 * limit:
+                return -x, n + 100
+    return x, n
+
+
+@pytest.mark.parametrize("tracked", [False, True])
+def test_elements_leave_by_return_after_others_were_removed(tracked: bool) -> None:
+    start = np.arange(WIDTH) / 32 + 0.5
+    found, expected, gradients = [], [], []
+    for compress in (True, False):
+        with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, False), \
+                dr.scoped_set_flag(dr.JitFlag.CompressLoops, compress), \
+                dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, False):
+            x = ad.Float(start)
+            if tracked:
+                dr.enable_grad(x)
+            y, n = _first_above(ad.UInt32(lengths()), x, 20, ad.UInt32(2))
+            if tracked:
+                dr.backward(y * y)
+                gradients.append(x.grad)
+            found.append((dr.detach(y), n))
+    same(*found)
+    if tracked:
+        same(*[[gradient] for gradient in gradients])
+    for n, x in zip(lengths().numpy(), start, strict=True):
+        expected.append(_first_above(int(n), float(x), 20, 2))
+    np.testing.assert_allclose(found[0][0].numpy(), [y for y, _ in expected], rtol=1e-5)  # float32, 60 operations
+    assert list(found[0][1]) == [n for _, n in expected]

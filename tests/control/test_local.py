@@ -1004,3 +1004,22 @@ def test_writes_in_loops_beside_arrays_that_track_derivatives(package: Any) -> N
     if package is llvm.ad:
         with pytest.raises(RuntimeError, match="'value' tracks derivatives"):
             dr.while_loop((package.UInt(0), y), lambda i, x: i < 2, body, mode="symbolic")
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_how_large_a_buffer_is_says_nothing_of_lanes_if_something_else_has_derivatives(mode: str) -> None:
+    x = ad.Float(1, 2)
+    dr.enable_grad(x)
+    other = x * 2
+    buffer = dr.alloc_local(Float, 4, value=Float(1))
+    widths = []
+
+    def body(i: Any) -> Any:
+        buffer[i % 4] += 2
+        widths.append(dr.width(buffer[i % 4]))
+        return i + 1
+
+    i, = dr.while_loop((UInt(0),), lambda i: i < 3, body, mode=mode)
+    assert dr.width(i) == 1 and set(widths) == {1}
+    assert [list(buffer[k]) for k in range(4)] == [[3], [3], [3], [1]]
+    assert dr.grad_enabled(other)

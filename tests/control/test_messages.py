@@ -426,6 +426,10 @@ def _by_syntax_loop(x: Any, n: Any) -> Any:
     return n
 
 
+def _by_new_memory(x: Any, n: Any) -> Any:
+    return dr.switch(UInt32([0, 1] * 4), [_by_new_memory, lambda x, n: n], x, n)
+
+
 class _Recursive:
     def go(self, x: Any, n: Any) -> Any:
         return n * _INSTANCES.go(x, n - dr.gather(UInt32, x, n))
@@ -438,7 +442,7 @@ RECURSIVE: list[tuple[Callable[[Any, Any], Any], str | tuple[str, ...], str]] = 
     (_by_switch, "drjit.switch", "_by_switch"), (_by_branch, "drjit.if_stmt", "_by_branch"),
     (_by_writing_branch, "drjit.if_stmt", "_by_writing_branch.larger"),
     (_by_evaluated_branch, "drjit.if_stmt", "_by_evaluated_branch"), (_by_loop, "drjit.while_loop", "_by_loop"),
-    (_by_syntax, "drjit.if_stmt", "_by_syntax"),
+    (_by_syntax, "drjit.if_stmt", "_by_syntax"), (_by_new_memory, "drjit.switch", "_by_new_memory"),
     (_by_syntax_loop, ("drjit.while_loop", "drjit.if_stmt"), "_by_syntax_loop")]
 
 
@@ -550,3 +554,24 @@ def test_warnings_of_indices_name_the_access_within_a_loop(width: int) -> None:
         dr.eval(dr.while_loop((dr.zeros(UInt32, width), dr.zeros(Float, width)), lambda i, x: i < UInt32(2, 2), body,
                               **SYMBOLIC))
         dr.sync_thread()
+
+
+@pytest.mark.parametrize("kind, told", [(UInt32, ": compare it, as in x != 0."), (dr.llvm.Array3f, "Array3f."),
+                                        (lambda *values: None, "NoneType.")])
+def test_conditions_that_are_no_masks(kind: Callable[..., Any], told: str) -> None:
+    for construct in (lambda x: dr.while_loop((x,), lambda x: x, lambda x: x - 1),
+                      lambda x: dr.if_stmt((x,), x, lambda x: x, lambda x: x)):
+        with pytest.raises(TypeError) as caught:
+            construct(kind(1, 2, 3))
+        assert str(caught.value).endswith(told)
+
+
+def test_attributes_that_arrays_of_instances_have_not() -> None:
+    class Shape:
+        def area(self) -> float:
+            return 1
+
+    array = dr.instance_array(Shape, UInt32)(Shape())
+    with pytest.raises(AttributeError, match=r"'ShapePtr' .* 'volume': .* methods and properties of 'Shape'"):
+        array.volume()
+    assert not hasattr(array, "_nothing")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 import drjit as dr
@@ -1016,3 +1017,45 @@ def test_changes_in_place_that_are_seen_one_after_the_other(mode: str) -> None:
     assert [list(array) for array in (state.a, state.w, a)] == [[2, 3, 3], [2, 3, 5], [1, 2, 3]]
     assert set(state.l[0]) == {-1}
     assert set(first) == {1}
+
+
+@mode_of
+@pytest.mark.parametrize("where", ["state", "outside"])
+@pytest.mark.parametrize("tracked", [False, True])
+def test_what_is_read_by_index_and_computed_with(where: str, tracked: bool, mode: str) -> None:
+    """Forces between all particles: each looks at its own position, and at that of another one."""
+    positions = np.array([-1, -0.5, 0.25, 2])
+    x = Float(positions)
+    seen = [x]
+    if tracked:
+        dr.enable_grad(x)
+
+    @dr.syntax
+    def forces(x: Any) -> Any:
+        total, j = dr.zeros(Float, 4), UInt(0)
+        while dr.hint(j < 4, mode=mode):
+            distance = dr.gather(Float, seen[0], j) - seen[0] if where == "outside" else dr.gather(Float, x, j) - x
+            if dr.hint(distance > 0, mode=mode):
+                total += distance * distance
+            j += 1
+        return total
+
+    found = forces(x)
+    apart = np.maximum(positions - positions[:, None], 0)
+    np.testing.assert_allclose(dr.detach(found).numpy(), (apart**2).sum(1), rtol=1e-6)  # float32
+    if tracked:
+        dr.backward(found)
+        np.testing.assert_allclose(x.grad.numpy(), 2 * (apart.sum(0) - apart.sum(1)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("change", [lambda x: x * 2, lambda x: dr.scatter(x, Float(1), UInt(0)) or x])
+def test_what_is_read_by_index_computed_with_and_changed_is_refused(change: Callable[[Any], Any]) -> None:
+    x = Float(1, 2, 3)
+
+    def body(i: Any, x: Any, total: Any) -> Any:
+        total = total + dr.gather(Float, x, i) * x
+        return i + 1, change(x), total
+
+    with pytest.raises(RuntimeError, match=r"'state\[1\]'"):
+        dr.while_loop((UInt(0), x, Float(0)), lambda i, x, total: i < 3, body, mode="symbolic")
+    assert list(x) == [1, 2, 3]

@@ -17,11 +17,11 @@ cdef int64_t BAKED
 
 cpdef list while_loop(object initial, object condition, object body, object label=*, object name_of=*,
                       Py_ssize_t variables=*, object trips=*, bint together=*, bint differentiates=*,
-                      Py_ssize_t presumed=*, object again=*)
+                      Py_ssize_t presumed=*, object again=*, frozenset memory=*)
 
 
 cpdef list repeated(Functions functions, object initial, object label=*, Py_ssize_t variables=*, object trips=*,
-                    bint together=*, bint differentiates=*, Py_ssize_t presumed=*, object again=*)
+                    bint together=*, bint differentiates=*, Py_ssize_t presumed=*, object again=*, frozenset memory=*)
 
 
 cdef class _Pair(Functions):

@@ -38,7 +38,7 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                body: Callable[[list[Node]], list[Node]], label: str | None = None,
                name_of: Callable[[int], str] | None = None, variables: int = sys.maxsize,
                trips: int = 0, together: bool = False, differentiates: bool = False, presumed: int = 0,
-               again: Again | None = None) -> list[Node]:
+               again: Again | None = None, memory: frozenset[int] = _NONE) -> list[Node]:
     """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
@@ -68,19 +68,21 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     Operations on duals are recorded if the loop ``differentiates``: by variables of the body's own, which no result is
     differentiated by. Others are :func:`drjit_core.derivatives.of_loops.repeat`'s work.
 
-    If it is traced ``again``, that says what is known of it.
+    If it is traced ``again``, that says what is known of it; positions of ``memory`` may be known by themselves.
     """
     return repeated(_Pair(condition, body, name_of), initial, label, variables, trips, together, differentiates,
-                    presumed, again)
+                    presumed, again, memory)
 
 
 def repeated(functions: Functions, initial: Sequence[Node], label: str | None = None, variables: int = sys.maxsize,
              trips: int = 0, together: bool = False, differentiates: bool = False, presumed: int = 0,
-             again: Again | None = None) -> list[Node]:
+             again: Again | None = None, memory: frozenset[int] = _NONE) -> list[Node]:
     """:func:`while_loop`, whose condition and body are methods."""
     loop = _Loop(functions, initial, label, variables, trips, together, differentiates)
     if presumed:
         loop.presumed = frozenset(range(len(initial) - presumed, len(initial)))
+    if memory:
+        loop.memory |= memory
     if again is not None:
         loop.assume(again)
     return loop.trace()
@@ -234,7 +236,9 @@ class _Loop(Construct):
                 if again or fresh or self.kept:
                     region = self.region(fresh)
             except MemoryAsValue as error:
-                if self.has_deferred():  # what is left alone within is taken for used
+                alone = frozenset([origin_of(error.node, self.traced[0].region.id).attr]) & fresh
+                self.constant |= alone  # what is read by index and left alone is an array from outside
+                if alone or self.has_deferred():  # what is left alone within is taken for used
                     continue
                 raise self.used_as_value(error.node) from None
             try:

@@ -54,10 +54,10 @@ Longest = Callable[[Node, list[Node]], int]
 
 def repeat(given: Sequence[Node], condition: Condition, body: Function, label: str | None,
            name_of: Callable[[int], str], variables: int, bound: int | None, longest: Longest | None = None,
-           presumed: int = 0) -> list[Node]:
+           presumed: int = 0, memory: frozenset[int] = frozenset()) -> list[Node]:
     """The state after a loop, with its derivatives; ``bound`` says how many iterations there are at most. Where nobody
     knows that, and there is nothing to find it out, derivatives compute the state once more for each iteration."""
-    return _Repetition(given, label, variables, bound, longest).result(condition, body, name_of, presumed)
+    return _Repetition(given, label, variables, bound, longest).result(condition, body, name_of, presumed, memory)
 
 
 class _Repetition(Recorded):
@@ -98,7 +98,7 @@ class _Repetition(Recorded):
         return self.widths[self.changed[0]] > 0
 
     def result(self, condition: Condition, body: Function, name_of: Callable[[int], str],
-               presumed: int = 0) -> list[Node]:
+               presumed: int = 0, memory: frozenset[int] = frozenset()) -> list[Node]:
         """The state after the loop."""
         def test(formals: list[Node]) -> Node:
             _differentiate()
@@ -110,7 +110,7 @@ class _Repetition(Recorded):
             return self.tape.values
 
         outputs = while_loop([primal(node) for node in self.given], test, recorded, self.label, name_of,
-                             self.variables, together=True, presumed=presumed)
+                             self.variables, together=True, presumed=presumed, memory=memory)
         found = [self.given[position] if position in self.same else node for position, node in enumerate(outputs)]
         if not self.changed:
             return found

@@ -8,10 +8,13 @@ from typing import Any
 import drjit_core as core
 from drjit_core import JitFlag
 
+from ..._access.lanes import TRUE, Part, innermost_part, widest_mask
 from ..._base.array import ArrayBase
 from ..._base.errors import ArgumentError, describe
+from ..._base.nodes import broadcast
 from ..._functions.elementwise import FUNCTIONS
 from ..._functions.traits import detached_t, int_array_t
+from ..._promotion.promote import wrap
 from ..._trees.classes import sole_array
 from ..._trees.pytree import TreeSpec, flatten_nodes
 from ..conditional import branch
@@ -317,31 +320,55 @@ def _returning(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
     """An evaluated loop that elements leave by ``return`` with values that are not known before."""
     mask = type(state[-1])
     value: Any = UNSET
-    first = active
+    around = innermost_part()
 
     def test(*values: Any) -> Any:
-        nonlocal active
-        active = sole_array(cond(*values[:place], value, *values[place:]))
-        return active
+        return cond(*values[:place], value, *values[place:])
 
     def step(*values: Any) -> Any:
         nonlocal value
-        results = list(body(*values[:place], value, *values[place:]))
+        part = innermost_part()
+        if part is around or part is not None and part.lanes.size == part.width:
+            part = None  # no elements have been removed
+        before = value if part is None or value is UNSET else _of_part(value, part)
+        results = list(body(*values[:place], before, *values[place:]))
         found = results.pop(place)
         results = [values[k] if values[k] is UNSET or entry is UNSET else entry
                    for k, entry in enumerate(results[:place])] + _as_masks(results[place:], mask)
-        if value is UNSET:
-            value = found
-        elif found is not value and found is not UNSET:  # of no element in this iteration
-            _require_type(flatten_nodes(value, "")[2], flatten_nodes(found, "")[2], function)
-            value = branch((), active & results[-1], lambda: found, lambda: value, rv_labels=(), mode="evaluated")
+        if found is not before and found is not UNSET:  # of no element in this iteration
+            if value is not UNSET:
+                _require_type(flatten_nodes(value, "")[2], flatten_nodes(found, "")[2], function)
+            lanes = widest_mask()
+            leave = results[-1] if lanes is None else wrap(mask, [lanes]) & results[-1]
+            if part is not None:
+                value = _put_in(value, found, part, leave._nodes()[0])
+            elif value is UNSET:
+                value = found
+            else:
+                value = branch((), leave, lambda: found, lambda: value, rv_labels=(), mode="evaluated")
         if value is not UNSET:
             core.evaluate(flatten_nodes(value, "drjit.syntax")[0])
         return tuple(results)
 
     results = loop(state[:place] + state[place + 1:], test, step, [*labels[:place], *labels[place + 1:]],
-                      **hints | {"mode": "evaluated", "test": first})
+                      **hints | {"mode": "evaluated", "test": active})
     return (*results[:place], value, *results[place:])
+
+
+def _of_part(value: Any, part: Part) -> Any:
+    """A value of all elements, of those that are left."""
+    nodes, leaves, spec = flatten_nodes(value, "drjit.syntax")
+    return spec.rebuild_nodes([node if node.size == 1 else core.gather(node, part.lanes, TRUE) for node in nodes],
+                              leaves)
+
+
+def _put_in(value: Any, found: Any, part: Part, mask: core.Node) -> Any:
+    """A value of all elements, with what has been found for some of those that are left."""
+    nodes, leaves, spec = flatten_nodes(found, "drjit.syntax")
+    before = [core.literal(node.type, 0) for node in nodes] if value is UNSET else flatten_nodes(value, "")[0]
+    return spec.rebuild_nodes([
+        core.scatter(broadcast(old, part.width), new, part.lanes, mask, core.ReduceOp.Identity.value,
+                     core.ReduceMode.NoConflicts.value) for old, new in zip(before, nodes, strict=True)], leaves)
 
 
 # --- expressions -----------------------------------------------------------------------------------------------------
