@@ -155,6 +155,8 @@ class _Program:
         #: The vertices of the arguments, and of what else the function has used, so far as there are any.
         self.given = [tracked(node) for node in _nodes(leaves)]
         self.others: list[Vertex] = []
+        #: What stands for variables that the function makes itself, such as those of a framework, if there are any.
+        self.begun: Vertex | None = None
         self.inputs: list[Vertex] = []
         self.outputs: list[tuple[int, int]] = []
         self.received: dict[int, Node] = {}
@@ -183,17 +185,18 @@ class _Program:
         return values if self.steps is None else values[0] if self.single else tuple(values)
 
     def step(self, state: _State,
-             used: dict[int, Vertex]) -> tuple[_State, list[Any], list[Vertex], list[Node]]:
+             used: dict[int, Vertex]) -> tuple[_State, list[Any], list[Vertex], list[Vertex], list[Node]]:
         """The state after a call of the function, the leaves of what that returns, the variables that the state before
-        consists of, and what else has changed; notes what other variables it has ``used``, by ids."""
+        consists of, those that the function has made, and what else has changed; notes what other variables it has
+        ``used``, by ids."""
         nodes = state.nodes()
         variables = [Vertex(LEAF, node.type, node.size) for node in nodes]
         last = core.last_vertex()
         own = variables if self.inputs or used or self.given.count(None) < len(self.given) else []
         with self.tracking(own), self.around.watched(own, last, self.steps is not None) as changed:
             leaves, spec = self.call(state.rebuilt(list(map(dual, nodes, variables)) if own else nodes))
-        self._note(leaves, variables, last, used)
-        return _State(leaves, spec, self.around.moment), leaves, variables, changed
+        begun = self._note(leaves, variables, last, used)
+        return _State(leaves, spec, self.around.moment), leaves, variables, begun, changed
 
     def tracking(self, variables: Sequence[Vertex]) -> AbstractContextManager[None]:
         """A context in which derivatives by some variables are tracked, and by what else they were where the function
@@ -224,7 +227,9 @@ class _Program:
         found: dict[int, Vertex] = {}
         state = self.kept[0]
         for number in range(1, self.count + 1):
-            state, *_, changed = self.step(state, found)
+            state, _, _, begun, changed = self.step(state, found)
+            if begun and self.begun is None:
+                self.begun = Vertex(LEAF, begun[0].type, 1)
             if self.steps is not None:
                 state.evaluate(*changed)
             if number in keep:
@@ -233,7 +238,7 @@ class _Program:
             for each in self.kept.values():
                 each.moment = None
         self.others = list(found.values())
-        self.inputs = [*(vertex for vertex in self.given if vertex is not None), *self.others]
+        self.inputs = [vertex for vertex in (*self.given, *self.others, self.begun) if vertex is not None]
         duals = state.nodes()
         if self.inputs:
             hub = Vertex(HUB, 0, 1, info=self)
@@ -245,10 +250,11 @@ class _Program:
         return values if self.steps is None else values[0] if self.single else tuple(values)
 
     @staticmethod
-    def _note(leaves: Sequence[Any], own: Sequence[Vertex], last: int, found: dict[int, Vertex]) -> None:
-        """Note the variables that results depend on and that were there before, but its own ones."""
+    def _note(leaves: Sequence[Any], own: Sequence[Vertex], last: int, found: dict[int, Vertex]) -> list[Vertex]:
+        """Note the variables that results depend on and that were there before; returns others, but its own ones."""
         todo = [vertex for node in _nodes(leaves) if (vertex := vertex_of(node)) is not None]
         seen = {vertex.id for vertex in own}
+        begun = []
         while todo:
             vertex = todo.pop()
             if vertex.id in seen:
@@ -256,8 +262,11 @@ class _Program:
             seen.add(vertex.id)
             if vertex.id <= last:
                 found[vertex.id] = vertex
+            elif vertex.rule is LEAF:
+                begun.append(vertex)
             else:
                 todo += vertex.operands()
+        return begun
 
     # --- derivatives -------------------------------------------------------------------------------------------------
 
@@ -282,7 +291,7 @@ class _Program:
                 self.require_same(used)
                 found = [*(gradient for vertex, gradient in zip(self.given, first, strict=True)
                            if vertex is not None), *totals]
-        for vertex, gradient in zip(self.inputs, found, strict=True):
+        for vertex, gradient in zip(self.inputs, found, strict=False):
             if gradient is not None:
                 flow.bring(vertex, gradient, gradient.size)
 
@@ -309,9 +318,9 @@ class _Program:
     def _back_one(self, state: _State, gradients: Nodes, totals: Nodes, used: dict[int, Vertex]) -> Nodes:
         """The gradients by the state before one step; adds those by what is no state to the totals."""
         self.around.let(state.moment)
-        _, leaves, variables, _ = self.step(state, used)
+        _, leaves, variables, begun, _ = self.step(state, used)
         results = self._with_vertices(leaves, gradients)
-        found = core.pull(results, [*variables, *self.others])
+        found = core.pull(results, [*variables, *self.others, *begun])[:len(variables) + len(self.others)]
         before = found[:len(variables)]
         for place, gradient in enumerate(found[len(variables):]):
             total = totals[place]
@@ -351,7 +360,7 @@ class _Program:
             state, used = self.kept[0], dict[int, Vertex]()
             self.around.let(state.moment)
             for number in range(self.count):
-                state, leaves, variables, changed = self.step(state, used)
+                state, leaves, variables, _, changed = self.step(state, used)
                 results = [vertex_of(node) for node in _nodes(leaves)]
                 given = [(vertex, change) for vertex, change in zip(variables, changes, strict=True)
                          if change is not None]

@@ -919,6 +919,8 @@ def write_entries(container: Any, entries: dict[Any, Any]) -> None:
         for key, entry in entries.items():
             put_entry(container, key, entry)
     else:
-        frozen = is_frozen(cls)
         for key, entry in entries.items():
-            (object.__setattr__ if frozen else setattr)(container, key, entry)
+            try:
+                setattr(container, key, entry)
+            except AttributeError:  # nobody assigns to fields of its class, or to this one
+                object.__setattr__(container, key, entry)

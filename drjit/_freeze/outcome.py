@@ -605,7 +605,9 @@ class _Application:
             values = [self.value(entry) for entry in entries]
             found = self.made[place] = tuple(values) if cls is tuple else tuple.__new__(cls, values)
             return found
-        found = self.made[place] = deque(maxlen=length) if kind == _DEQUE else [] if cls is list else cls.__new__(cls)
+        found = self.made[place] = [] if cls is list else cls.__new__(cls)
+        if kind == _DEQUE:
+            deque.__init__(found, (), length)
         for entry in entries:  # which may refer to the list
             (deque if kind == _DEQUE else list).append(found, self.value(entry))
         return found

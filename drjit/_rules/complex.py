@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import drjit_core as core
-from drjit_core import FACTOR, RULES, Node, Partial, Rule, atan2, attached, ops, primal
+from drjit_core import FACTOR, Node, Partial, Rule, atan2, attached, ops, primal
 
 from .reals import (
     both,
@@ -31,13 +31,14 @@ from .reals import (
     log1p_factor,
     norm,
     scaled,
+    with_derivative_of,
 )
 from .reals import sincosh as real_sincosh
 
 __all__ = ["Complex", "absolute", "acos", "acosh", "arg", "asin", "asinh", "atan", "atanh", "conjugate", "cos", "cosh",
            "divide", "exp", "exp2", "expm1", "fma", "integer_power", "log", "log10", "log1p", "log2", "mul", "power",
            "quotient", "rcp", "reciprocal", "rsqrt", "sign", "sin", "sincos", "sincosh", "sinh", "sqrt", "square",
-           "tan", "tanh", "with_derivative_of", "with_powers_of_zero"]
+           "tan", "tanh", "with_powers_of_zero"]
 
 _DUAL = core.KIND["dual"]
 Complex = Sequence[Node]
@@ -135,11 +136,6 @@ def quotient(a: Complex, b: Complex) -> list[Node]:
 def _direction(node: Node) -> Node:
     """1 with the sign of an infinite number, a zero with that of others."""
     return copysign(ops.select(infinite(node), constant(node, 1), constant(node, 0)), node)
-
-
-def with_derivative_of(node: Node, value: Node) -> Node:
-    """A value with the derivative of something that is equal but for special cases."""
-    return attached(RULES["add"], value, node) if node.kind == _DUAL else value
 
 
 def rcp(z: Complex) -> list[Node]:
@@ -572,7 +568,7 @@ def asinh(z: Complex) -> list[Node]:
     return [ops.neg(imaginary), real]
 
 
-@_holomorphic(lambda z: rcp(mul(_one_minus(z), _one_plus(z))))
+@_holomorphic(lambda z: mul(rcp(_one_minus(z)), rcp(_one_plus(z))))  # whose product might overflow
 @in_single
 def atanh(z: Complex) -> list[Node]:
     """Inverse hyperbolic tangent; the cuts are the real axis beyond -1 and 1.

@@ -15,14 +15,16 @@ import drjit_core as core
 from drjit_core import FACTOR, Node, Partial, Rule, attached, ops, primal
 
 from . import complex as complex_rules
-from .complex import Complex, with_derivative_of, with_powers_of_zero
+from .complex import Complex, with_powers_of_zero
 from .matrix import dot
-from .reals import constant, in_single, norm, scaled
+from .reals import constant, in_single, largest, norm, scaled, with_derivative_of
 
 __all__ = ["absolute", "conjugate", "divide", "exp", "exp2", "fma", "log", "log2", "mul", "power", "rcp", "rsqrt",
            "sqrt"]
 
 _DUAL = core.KIND["dual"]
+#: The square roots of the distances of numbers, by bits: half of the digits are left of a smaller difference.
+_NEAR = {32: 2.0**-12, 64: 2.0**-26}
 Quaternion = Sequence[Node]
 
 
@@ -57,9 +59,14 @@ def absolute(q: Quaternion) -> Node:
 @in_single
 def rcp(q: Quaternion) -> list[Node]:
     """``conj(q) / |q|**2``, with the square of the norm kept in range."""
-    values = scaled(q)
+    values = scaled(list(map(primal, q)))
     square, factor = values.square(), values.choose(values.limits.down, values.limits.up)
-    return [ops.mul(ops.div(node, square), factor) for node in conjugate(values.components)]
+    found = [ops.mul(ops.div(node, square), factor) for node in conjugate(values.components)]
+    if not any(node.kind == _DUAL for node in q):
+        return found
+    length = norm(q)  # by which numbers are divided twice, since those by its square would underflow
+    return [with_derivative_of(ops.div(ops.div(node, length), length), value)
+            for node, value in zip(conjugate(q), found, strict=True)]
 
 
 def divide(a: Quaternion, b: Quaternion) -> list[Node]:
@@ -83,12 +90,19 @@ def _in_plane(function: Callable[[Complex], list[Node]], first: Callable[[Comple
                           ops.div(derivative[1], ops.select(undirected, constant(r, 1), r)))
 
     def by_square(o: object, w: Node, u: Node, r: Node, f: None) -> Node:
-        return ops.mul(constant(r, -0.5), ratio(first([w, r]), second, w, r))  # type: ignore[no-any-return]
+        unit = largest([w, r], 2)  # of the vector part: its square alone might be out of range
+        return ops.mul(ops.mul(ratio(first([w, r]), second, w, r), unit),  # type: ignore[no-any-return]
+                       ops.mul(unit, constant(r, -0.5)))
 
     def by_length(o: object, w: Node, r: Node, z: None, f: Node) -> Node:
-        undirected, zero = ops.eq(r, constant(r, 0)), constant(r, 0)
-        difference = ops.div(ops.sub(first([w, r])[0], f), ops.select(undirected, constant(r, 1), r))
-        return ops.select(undirected, zero, difference)  # type: ignore[no-any-return]
+        limit = first([w, r])[0]
+        difference = ops.sub(limit, f)
+        # Next to real numbers few digits are left of that. There, the first term of its series, a third of the second
+        # derivative, is as good, and has a derivative that is.
+        near = ops.le(ops.abs(difference), ops.abs(ops.mul(limit, constant(r, _NEAR[core.TYPES[r.type].bits]))))
+        series = ops.mul(second([w, r])[1], constant(r, -1 / 3))
+        return ops.select(near, series, ops.div(difference, ops.select(  # type: ignore[no-any-return]
+            near, constant(r, 1), r)))
 
     name = function.__name__
     real_part = Rule(name, (Partial(FACTOR, "xz", lambda o, w, u, r, f: first([w, r])[0]),
@@ -102,7 +116,8 @@ def _in_plane(function: Callable[[Complex], list[Node]], first: Callable[[Comple
         factor = attached(scale, ratio(result, first, w, length), q[3], r)
         vector = [with_derivative_of(ops.mul(node, factor), value)
                   for node, value in zip(q[:3], values, strict=False)]
-        return [*vector, attached(real_part, values[3], q[3], dot(list(q[:3]), list(q[:3])), r)]
+        parts = [ops.div(node, largest([w, length], 2)) for node in q[:3]]
+        return [*vector, attached(real_part, values[3], q[3], dot(parts, parts), r)]
 
     @in_single
     def compute(q: Quaternion) -> list[Node]:

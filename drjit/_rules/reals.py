@@ -17,8 +17,8 @@ from drjit_core import BAKED, COMPUTES_IN, KIND, RULES, Node, attached, cast, li
 
 from .._base.types import FLOAT32, FLOAT64, UINT32, UINT64
 
-__all__ = ["both", "constant", "copysign", "either", "finite", "flip", "in_single", "infinite", "length",
-           "log1p_factor", "norm", "scaled", "sincosh"]
+__all__ = ["both", "constant", "copysign", "either", "finite", "flip", "in_single", "infinite", "largest",
+           "length", "log1p_factor", "norm", "scaled", "sincosh", "with_derivative_of"]
 
 _DUAL, _LENGTH = KIND["dual"], RULES["length"]
 both, either = ops.and_, ops.or_
@@ -33,12 +33,13 @@ class _Range(NamedTuple):
     down: float
     small: float  # below: times ``up``
     up: float
+    most: float  # this and its inverse are normal numbers, and so are their inverses
     steep: float  # hyperbolic functions of more than this are computed of ``steep / 2`` less
 
 
 _RANGES = {
-    FLOAT32: _Range(UINT32, 1 << 31, 2.0**62, 2.0**-66, 2.0**-50, 2.0**100, 80.0),
-    FLOAT64: _Range(UINT64, 1 << 63, 2.0**510, 2.0**-600, 2.0**-450, 2.0**700, 700.0),
+    FLOAT32: _Range(UINT32, 1 << 31, 2.0**62, 2.0**-66, 2.0**-50, 2.0**100, 2.0**126, 80.0),
+    FLOAT64: _Range(UINT64, 1 << 63, 2.0**510, 2.0**-600, 2.0**-450, 2.0**700, 2.0**1022, 700.0),
 }
 
 
@@ -85,6 +86,11 @@ def flip(value: Node, sign: Node) -> Node:
     word = _RANGES[sign.type].word
     bit = both(core.bitcast(sign, word), literal(word, _RANGES[sign.type].sign))
     return core.bitcast(ops.xor(core.bitcast(value, word), bit), value.type)
+
+
+def with_derivative_of(node: Node, value: Node) -> Node:
+    """A value with the derivative of something that is equal but for special cases."""
+    return attached(RULES["add"], value, node) if node.kind == _DUAL else value
 
 
 def infinite(value: Node) -> Node:
@@ -138,6 +144,13 @@ def scaled(components: Sequence[Node]) -> Scaled:
     return Scaled([ops.mul(node, factor) for node in components], large, small, limits)
 
 
+def largest(values: Sequence[Node], power: int = 1) -> Node:
+    """The largest of some absolute values, or what is next to it that has this power, and an inverse of that."""
+    found = functools.reduce(ops.maximum, map(ops.abs, map(primal, values)))
+    most = _RANGES[found.type].most ** (1 / power)
+    return ops.maximum(ops.minimum(found, constant(found, most)), constant(found, 1 / most))  # type: ignore[no-any-return]
+
+
 def length(square: Node) -> Node:
     """The square root of a sum of squares, whose derivative is 0 where all of them are."""
     root: Node = ops.sqrt(primal(square))
@@ -148,10 +161,20 @@ def norm(components: Sequence[Node]) -> Node:
     """Euclidean norm without intermediate overflow or underflow; infinite if a component is, even beside NaN."""
     if len(components) == 1:
         return ops.abs(components[0])  # type: ignore[no-any-return]
-    values = scaled(components)
-    result = ops.mul(length(values.square()), values.unscale())
-    unbounded = functools.reduce(either, map(infinite, components))
-    return ops.select(unbounded, constant(result, math.inf), result)  # type: ignore[no-any-return]
+    first = [primal(node) for node in components]
+    values = scaled(first)
+    found = ops.mul(length(values.square()), values.unscale())
+    unbounded = functools.reduce(either, map(infinite, first))
+    found = ops.select(unbounded, constant(found, math.inf), found)
+    if not any(node.kind == _DUAL for node in components):
+        return found  # type: ignore[no-any-return]
+    # derivatives go through squares of numbers about one: those of large and small ones would be out of range
+    unit = largest(first)
+    parts = [ops.div(node, unit) for node in components]
+    square = ops.mul(parts[0], parts[0])
+    for part in parts[1:]:
+        square = ops.fma(part, part, square)
+    return with_derivative_of(ops.select(unbounded, constant(unit, 0), ops.mul(length(square), unit)), found)
 
 
 # --- functions of reals ----------------------------------------------------------------------------------------------

@@ -215,12 +215,13 @@ def _is_program(package: str) -> bool:
     """Whether some module of a package refers to Dr.Jit, or to what is in there."""
     found = _programs.get(package)
     if found is None:
+        # of the values of other packages no attribute is asked for: some warn then
         modules = [module for name, module in list(sys.modules.items())
                    if name.partition(".")[0] == package and isinstance(module, ModuleType)]
         found = _programs[package] = any(
             is_own(str(getattr(value, "__name__" if type(value) is ModuleType else "__module__", "")))
             for module in modules for value in list(vars(module).values())
-            if isinstance(value, (ModuleType, type, FunctionType)) or is_own(type(value).__module__))
+            if issubclass(type(value), (ModuleType, type, FunctionType)) or is_own(type(value).__module__))
     return found
 
 

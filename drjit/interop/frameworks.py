@@ -7,6 +7,7 @@ operation of its own (for its programs that call Dr.Jit). The package itself is 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 from collections.abc import Callable, Sequence
@@ -114,6 +115,20 @@ class Framework:
         """Whether an array can have derivatives."""
         raise NotImplementedError
 
+    def tracks(self) -> bool:
+        """Whether it records what is computed from variables that it knows itself, such as parameters of modules."""
+        return False
+
+    def is_tracked(self, value: Any) -> bool:
+        """Whether an array has been computed from such variables."""
+        del value
+        return False
+
+    def version(self, value: Any) -> int:
+        """How often an array has been written to."""
+        del value
+        return 0
+
     def export(self, *parts: ArrayBase) -> Any:
         """An array of this framework that shows the memory of an array of Dr.Jit, or that holds the complex numbers of
         which two tensors are the real and imaginary parts."""
@@ -155,8 +170,18 @@ class _Torch(Framework):
     def is_floating(self, value: Any) -> bool:
         return bool(value.is_floating_point() or value.is_complex())
 
+    def tracks(self) -> bool:
+        return bool(self.library.is_grad_enabled())
+
+    def is_tracked(self, value: Any) -> bool:
+        return bool(value.requires_grad)
+
+    def version(self, value: Any) -> int:
+        return int(value._version)
+
     def export(self, *parts: ArrayBase) -> Any:
-        return self.library.from_dlpack(_View(parts, immutable=False))
+        with _beyond_inference(self.library):  # whose arrays know neither derivatives nor versions
+            return self.library.from_dlpack(_View(parts, immutable=False))
 
     def plain(self, value: Any) -> Any:
         return value.detach().resolve_conj().resolve_neg()
@@ -263,14 +288,23 @@ class _Torch(Framework):
         return outputs, (0,) * len(outputs)
 
 
+_WITHIN = contextlib.nullcontext()
+
+
+def _beyond_inference(torch: Any) -> Any:
+    """A context in which PyTorch's mode of inference, if it is on, is not."""
+    return torch.inference_mode(False) if torch.is_inference_mode_enabled() else _WITHIN
+
+
 class _TorchDerivatives:
-    """The graph of a call is kept for reverse mode. Forward mode calls the function once more."""
+    """The graph of a call is kept for reverse mode. Forward mode calls the function once more. Whether PyTorch's
+    program computes derivatives itself around the call does not matter."""
 
     def __init__(self, torch: Any, function: Callable[[list[Any]], list[Any]], arrays: list[Any],
                  tracked: list[bool]) -> None:
         self.torch, self.function, self.arrays, self.tracked = torch, function, arrays, tracked
         self.inputs = [array.detach().requires_grad_() for array in _chosen(arrays, tracked)]
-        with torch.enable_grad():
+        with _beyond_inference(torch), _WITHIN if torch.is_grad_enabled() else torch.enable_grad():
             self.outputs = function(_merged(arrays, self.inputs, tracked))
 
     def reverse(self, gradients: list[Any]) -> list[Any]:
@@ -280,8 +314,9 @@ class _TorchDerivatives:
             array.grad = None
         if pairs:
             # not autograd.grad(): parameters of modules that the function uses get their gradients, too
-            self.torch.autograd.backward([output for output, _ in pairs], [gradient for _, gradient in pairs],
-                                         retain_graph=True)
+            with _beyond_inference(self.torch):
+                self.torch.autograd.backward([output for output, _ in pairs], [gradient for _, gradient in pairs],
+                                             retain_graph=True)
         found = [array.grad for array in self.inputs]
         for array in self.inputs:
             array.grad = None
@@ -289,7 +324,7 @@ class _TorchDerivatives:
 
     def forward(self, changes: list[Any]) -> list[Any]:
         forward_ad = self.torch.autograd.forward_ad
-        with forward_ad.dual_level():
+        with _beyond_inference(self.torch), forward_ad.dual_level():
             duals = [array.detach() if change is None else forward_ad.make_dual(array.detach(), change)
                      for array, change in zip(self.inputs, changes, strict=True)]
             outputs = self.function(_merged(self.arrays, duals, self.tracked))

@@ -16,9 +16,9 @@ from types import ModuleType
 from typing import Any
 
 import drjit_core as core
-from drjit_core import symbolic_error, tracked
+from drjit_core import JitBackend, symbolic_error, tracked
 
-from .._ad.arrays import detach, differentiable, grad_enabled
+from .._ad.arrays import detach, differentiable, enable_grad, grad_enabled
 from .._ad.custom import CustomOp, custom
 from .._ad.functions import Arguments
 from .._ad.traversal import explained
@@ -27,7 +27,7 @@ from .._arrays.dlpack import read
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, RangeError, describe, passed_on
 from .._base.nodes import broadcast
-from .._base.types import Record, lookup
+from .._base.types import FLOAT32, Record, lookup
 from .._base.typing import T
 from .._functions.hosted import call_host, records
 from .._promotion.promote import wrap as wrap_nodes
@@ -89,6 +89,8 @@ class _Call:
         self.results: list[Any] = []
         self.is_output: list[bool] = []
         self.structure = self.spec
+        #: Whether the results depend on variables that the framework knows itself, such as parameters of modules.
+        self.has_parameters = False
 
     @property
     def name(self) -> str:
@@ -103,7 +105,11 @@ class _Call:
             if node.scope:
                 raise symbolic_error(node, "wrap", f"{self.framework.package} computes with values")
         core.evaluate(nodes)
-        found = custom(_Outer, self, arrays) if any(self.tracked) else self.leaves_of(self.values, arrays)
+        differentiated, found = _Differentiated(self), None
+        if not any(self.tracked):
+            found = self.leaves_of(differentiated.values, arrays)
+        if found is None or self.has_parameters:
+            found = custom(_Outer, self, arrays, differentiated, found)
         return self.structure.rebuild(found)
 
     def called(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -136,11 +142,19 @@ class _Call:
         for place, value in zip(self.places, inputs, strict=True):
             leaves[place] = value
         args, kwargs = self.spec.rebuild(leaves)
+        framework, versions = self.framework, list(map(self.framework.version, inputs))
         self.results, self.structure = flatten(self.function(*args, **kwargs), _FUNCTION)
-        is_array = self.framework.is_array
+        for place, value, version in zip(self.places, inputs, versions, strict=True):
+            if framework.version(value) != version:
+                raise RuntimeError(
+                    f"{_FUNCTION}(): {self.name}() writes to its argument '{self.spec.paths(_ARGUMENTS)[place]}', and "
+                    "with it to the array that it was called with, if both are one memory. Let it write to a copy.")
+        is_array = framework.is_array
         _require_known(self.results, self.structure, "result", is_array)
         self.is_output = list(map(is_array, self.results))
-        return [leaf for leaf, flag in zip(self.results, self.is_output, strict=True) if flag]
+        outputs = [leaf for leaf, flag in zip(self.results, self.is_output, strict=True) if flag]
+        self.has_parameters = any(map(framework.is_tracked, outputs))
+        return outputs
 
     def array(self, value: Any) -> Any:
         """What an array of the framework becomes, which shares its memory."""
@@ -162,7 +176,7 @@ class _Differentiated:
     def __init__(self, call: _Call) -> None:
         self.call = call
         self.recorded = records()
-        self.wanted = not self.recorded
+        self.wanted = not self.recorded and (any(call.tracked) or call.framework.tracks())
         #: The memory of the arguments, and what the framework has kept.
         self.known: tuple[list[Any], Derivatives] | None = None
 
@@ -210,15 +224,19 @@ class _Outer(CustomOp):
 
     call: _Call
     differentiated: _Differentiated
+    arrays: list[Parts]
 
     def name(self) -> str:
         return f"{self.call.framework.name}: {self.call.name}"
 
-    def eval(self, call: _Call, arrays: list[Parts]) -> list[Any]:
-        self.call = call
+    def eval(self, call: _Call, arrays: list[Parts], differentiated: _Differentiated,
+             found: list[Any] | None) -> list[Any]:
+        self.call, self.differentiated = call, differentiated
         self.arrays = arrays  # held, so that writes to them go to a copy: the framework looks at this memory
-        self.differentiated = _Differentiated(call)
-        return call.leaves_of(self.differentiated.values, arrays)
+        if found is None:
+            return call.leaves_of(differentiated.values, arrays)
+        self.add_input(_variable())  # derivatives flow on to the framework's variables
+        return found
 
     def backward(self) -> None:
         call = self.call
@@ -229,6 +247,14 @@ class _Outer(CustomOp):
         call = self.call
         given = [change for change, flag in zip(self.grad_in("arrays"), call.tracked, strict=True) if flag]
         self.set_grad_out(call.called(self.differentiated.forward, self.arrays, given))
+
+
+def _variable() -> Any:
+    """An array that derivatives are tracked for, if any are."""
+    kind: Any = lookup(Record(JitBackend.LLVM, FLOAT32, "array", (), True))
+    found = kind(0)
+    enable_grad(found)
+    return found
 
 
 class _Inner:
@@ -418,7 +444,9 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]
     ======================  ============  ============  ==============================================================
     ``source, target``      forward mode  reverse mode
     ======================  ============  ============  ==============================================================
-    ``'drjit', 'torch'``    yes           yes           parameters of modules get their gradients in reverse mode
+    ``'drjit', 'torch'``    yes           yes           parameters of modules get their gradients in reverse mode,
+                                                        also if no argument tracks derivatives (``torch.no_grad`` and
+                                                        :func:`suspend_grad` turn that off)
     ``'drjit', 'jax'``      yes           yes           the function may be one of ``jax.jit``
     ``'drjit', 'tf'``       yes           yes           the function may be one of ``tf.function``
     ``'torch', 'drjit'``    yes           yes           no second derivatives; ``torch.func`` may transform it
@@ -428,9 +456,11 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]
     ======================  ============  ============  ==============================================================
 
     The function must be pure: it computes a result from its arguments, does not write to them, and may be called again
-    to compute derivatives. What JAX and ``tf.function`` compile calls it back when it runs, and calls it once with ones
-    to see what the results are like; ``torch.func.vmap`` and ``jax.vmap`` call it for one entry of a batch after the
-    other. PyTorch gets copies of results, to which its programs may write.
+    to compute derivatives. Where a function of PyTorch has written to an argument, a ``RuntimeError`` says so
+    afterwards: the memory is that of the array which it was called with. What JAX and ``tf.function`` compile calls it
+    back when it runs, and calls it once with ones to see what the results are like; ``torch.func.vmap`` and
+    ``jax.vmap`` call it for one entry of a batch after the other. PyTorch gets copies of results, to which its programs
+    may write.
 
     Functions of other frameworks may be called in frozen functions: each replay calls them. Where they return something
     else than before, beside contents of arrays, the frozen function is recorded again; what they know themselves

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,21 @@ def test_leaves_are_passed_on(function: str, leaf: str) -> None:
     found = FUNCTIONS[function](State(Float(1, 2), LEAVES[leaf]))
     if function in ("detach", "copy", "opaque", "gather"):
         assert found.rest is LEAVES[leaf]
+
+
+def test_packages_are_looked_at_without_asking_their_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Deprecated:
+        @property  # type: ignore[misc]
+        def __class__(self) -> Any:
+            raise AssertionError("asked for")
+
+    package = ModuleType("a_package")
+    package.__file__ = "site-packages/a_package.py"
+    package.deprecated = Deprecated()  # type: ignore[attr-defined]
+    package.Holder = type("Holder", (Object,), {"__module__": "a_package"})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "a_package", package)
+    with pytest.raises(TypeError, match="holds arrays"):
+        dr.detach(package.Holder(Float(1)))
 
 
 def test_a_class_says_that_what_it_holds_does_not_matter() -> None:

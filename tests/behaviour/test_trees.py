@@ -56,6 +56,27 @@ class Fixed(Annotated):
     __setattr__ = _frozen_setattrs
 
 
+class Hooked(Annotated):
+    """As attrs makes classes with ``on_setattr=attrs.setters.frozen``, which assign in their constructor alone."""
+
+    def __init__(self, a: Any, b: Any) -> None:
+        object.__setattr__(self, "a", a)
+        object.__setattr__(self, "b", b)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("can't set attribute")
+
+
+class Queue(deque):  # type: ignore[type-arg]
+    tag: Any
+
+
+def queue(a: Any, b: Any) -> Queue:
+    result = Queue([a, b], 5)
+    result.tag = "kept"
+    return result
+
+
 def items(a: Any, b: Any) -> Items:
     result = Items([a, b])
     result.tag = "kept"
@@ -67,7 +88,7 @@ MAKERS: dict[str, Callable[[Any, Any], Any]] = {
     "defaultdict": lambda a, b: defaultdict(list, a=a, b=b), "deque": lambda a, b: deque([a, b], 5), "list": items,
     "dict": lambda a, b: Table(a=a, b=b), "tuple": lambda a, b: Both((a, b)),
     "namespace": lambda a, b: SimpleNamespace(a=a, b=b), "attrs": Annotated,
-    "frozen attrs": Fixed}
+    "frozen attrs": Fixed, "attrs with hooks": Hooked, "queue": queue}
 kinds = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
@@ -144,6 +165,19 @@ def test_calls(make: Callable[[Any, Any], Any], mode: str) -> None:
 
 
 @kinds
+def test_frozen_functions(make: Callable[[Any, Any], Any]) -> None:
+    @dr.freeze
+    def function(x: Any) -> Any:
+        return make(x * 2, [x + 1])
+
+    for value in (1, 2, 3):
+        found = function(Float(value, 0))
+        assert same_kind(found, make(0, 0))
+        assert list(entries(found)[0]) == [2 * value, 0]
+        assert list(entries(found)[1][0]) == [value + 1, 1]
+
+
+@kinds
 def test_custom_operations(make: Callable[[Any, Any], Any]) -> None:
     class Scale(dr.CustomOp):  # type: ignore[misc]
         def eval(self, tree: Any) -> Any:
@@ -169,11 +203,15 @@ def test_trees_that_loops_do_not_change(make: Callable[[Any, Any], Any], mode: s
     assert same_kind(result, tree) and list(entries(result)[0]) == [1, 2] and list(entries(tree)[1][0]) == [3, 4]
 
 
-@pytest.mark.parametrize("options", [{}, {"frozen": True}, {"slots": False}, {"frozen": True, "slots": False}],
-                         ids=str)
-def test_classes_of_attrs(options: dict[str, bool]) -> None:
+@pytest.mark.parametrize("options", [{}, {"frozen": True}, {"slots": False}, {"frozen": True, "slots": False},
+                                     {"on_setattr": "frozen"}, {"on_setattr": "validate"}], ids=str)
+def test_classes_of_attrs(options: dict[str, Any]) -> None:
     attrs = pytest.importorskip("attrs")
-    made = attrs.make_class("Made", ["a", "b"], **options)
+    hook = options.get("on_setattr")
+    if hook:
+        options = {"on_setattr": getattr(attrs.setters, hook)}
+    made = attrs.make_class("Made", {"a": attrs.field(validator=lambda owner, field, value: None), "b": attrs.field()},
+                            **options)
     test_loops(made, "symbolic")
     test_trees_that_loops_do_not_change(made, "evaluated")
     test_branches(made, "symbolic")

@@ -56,6 +56,22 @@ def test_second_derivatives(name: str) -> None:
         assert (np.abs(found.numpy() - expected) <= scale).all(), (name, k)
 
 
+@pytest.mark.parametrize("real", [1.3, 0.2])
+@pytest.mark.parametrize("name", ["exp", "exp2", "log", "log2", "sqrt"])
+def test_second_derivatives_next_to_real_numbers(name: str, real: float) -> None:
+    def product(cls: Any, size: float) -> np.ndarray:
+        q, change = cls(0.3 * size, -0.5 * size, 0.2 * size, real), cls(0.2, -1, 0.4, 0.5)
+        return np.ravel(dr.hvp(weighted(FUNCTIONS[name]), q, change)[1].numpy()).astype(float)
+
+    for size in 10.0 ** -np.arange(1, 16):
+        expected = product(Quaternion4f64, size)
+        # differences of single precision lose digits while the vector part is larger than the fourth root of a rounding
+        np.testing.assert_allclose(product(Quaternion4f, size), expected, rtol=0, atol=2e-4 * abs(expected).max())
+        if size < 1e-6:  # beside real numbers, they change with the vector part
+            limit = product(Quaternion4f64, 0)
+            np.testing.assert_allclose(expected, limit, rtol=0, atol=100 * size * abs(limit).max() + 1e-14)
+
+
 @pytest.mark.parametrize(("cls", "tolerance"), [(Quaternion4f, 1e-5), (Quaternion4f16, 1e-2)])
 def test_derivatives_of_less_precision(cls: Any, tolerance: float) -> None:
     for name in ("exp", "log", "sqrt", "rsqrt"):
@@ -107,3 +123,41 @@ def test_next_to_the_pole_of_the_inverse_tangent(cls: Any, tiny: float) -> None:
     np.testing.assert_allclose(found.real, (np.log(2) - np.log(float(np.asarray(
         tiny, np.float32 if cls is Complex2f else np.float64)))) / 2, rtol=1e-6)
     np.testing.assert_allclose(found.imag, np.pi / 4, rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", [dr.atan, dr.atanh])
+@pytest.mark.parametrize("cls", [Complex2f, Complex2f64])
+def test_far_from_zero_the_inverse_tangent_does_not_change(cls: Any, function: Any) -> None:
+    z = cls([3e29, -1e8, 1e20, 1e12] if cls is Complex2f else [3e229, -1e8, 1e160, 1e12],
+            [1e13, -2e32, 1e20, 1e12] if cls is Complex2f else [1e13, -2e232, 1e160, 1e12])
+    dr.enable_grad(z)
+    dr.backward(function(z))
+    # the square of 1e12 is in range, and that of the others is not
+    np.testing.assert_allclose(np.abs(z.grad.numpy()), [0, 0, 0, 5e-25 * np.sqrt(2)], rtol=1e-5, atol=1e-30)
+
+
+@pytest.mark.parametrize(("single", "double", "function"), [
+    (Complex2f, Complex2f64, dr.abs), (Quaternion4f, Quaternion4f64, dr.abs), (Quaternion4f, Quaternion4f64, dr.rcp),
+    (Quaternion4f, Quaternion4f64, dr.rsqrt), (Quaternion4f, Quaternion4f64, dr.sqrt)])
+def test_derivatives_of_large_and_small_lengths(single: Any, double: Any, function: Any) -> None:
+    count = 2 if single is Complex2f else 4
+    limits = (-37, 36) if function is dr.abs else (-18, 18)  # beyond, squares of inverse lengths are not in range
+    sizes = np.float32(10.0) ** np.arange(*limits, 0.25, np.float32)
+    values = np.multiply.outer(np.array(WEIGHTS[:count], np.float32), sizes)
+
+    def gradient(cls: Any, kind: Any) -> np.ndarray:
+        z = cls(*map(kind, values.astype(np.float32 if kind is Float else np.float64)))
+        dr.enable_grad(z)
+        result = function(z)
+        dr.backward(result if isinstance(result, kind) else sum(result[k] * WEIGHTS[k] for k in range(count)))
+        found = dr.grad(z).numpy()
+        return np.abs(found).reshape(-1, sizes.size).astype(float)
+
+    expected, found = gradient(double, Float64), gradient(single, Float)
+    # a dozen roundings of single precision
+    assert (np.abs(found - expected) <= 2e-6 * expected.max(axis=0)).all()
+    if function is dr.abs:
+        for size in (1e-30, 7e-16, 1e-16, 1e20):
+            _, second = dr.hvp(function, single(*(w * size for w in WEIGHTS[:count])), single(*WEIGHTS[:count][::-1]))
+            _, other = dr.hvp(function, double(*(w * size for w in WEIGHTS[:count])), double(*WEIGHTS[:count][::-1]))
+            np.testing.assert_allclose(second.numpy().ravel() * size, other.numpy().ravel() * size, rtol=1e-5)

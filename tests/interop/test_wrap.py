@@ -236,6 +236,91 @@ def test_gradients_reach_parameters_of_torch_modules():
     assert layer.weight.grad.tolist() == [[1, 2, 3], [1, 2, 3]] and layer.bias.grad.tolist() == [1, 1]
 
 
+def test_parameters_get_their_gradients_if_no_argument_is_tracked():
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.Linear(3, 1)
+    wrapped = dr.wrap("drjit", "torch")(lambda x: layer(x))
+    x = TensorXf([1, 2, 3])
+
+    def suspended(w):
+        with dr.suspend_grad():
+            y = wrapped(x)
+        return y.array * w
+
+    def without(w):
+        with torch.no_grad():
+            y = wrapped(x)
+        return y.array * w
+
+    frozen = dr.freeze(lambda x, w: wrapped(x).array * w)
+    calls = [
+        (lambda w: wrapped(x).array * w, [2, 4, 6]), (suspended, None), (without, None),
+        (lambda w: frozen(x, w), [2, 4, 6]), (lambda w: frozen(x, w), [2, 4, 6]),
+        (lambda w: dr.checkpoint(lambda x: wrapped(x), x).array * w, [2, 4, 6]),
+        (lambda w: dr.checkpoint(lambda w: wrapped(x).array * w, w), [2, 4, 6]),
+        (lambda w: dr.checkpoint(lambda y: wrapped(x).array * 0 + y + wrapped(x).array, Float(0), steps=3) * w,
+         [6, 12, 18]),
+    ]
+    for function, expected in calls:
+        layer.zero_grad(set_to_none=True)
+        w = Float(2)
+        dr.enable_grad(w)
+        y = function(w)
+        dr.backward(y)
+        assert w.grad.numpy() == pytest.approx(y.numpy() / 2)
+        assert (layer.weight.grad is None) == (expected is None)
+        assert expected is None or layer.weight.grad.flatten().tolist() == pytest.approx(expected)
+    assert not dr.grad_enabled(dr.wrap("drjit", "torch")(torch.sin)(x))
+    layer.zero_grad()
+    dr.value_and_grad(lambda w: wrapped(x).array * w)(Float(2))  # by 'w' only
+    assert layer.weight.grad is None
+
+
+@pytest.mark.parametrize("mode", ["forward", "backward"])
+@pytest.mark.parametrize("around", ["no_grad", "inference_mode"])
+def test_programs_of_torch_around_a_call_do_not_turn_its_derivatives_off(around, mode):
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.Linear(1, 1, dtype=torch.float64)
+    x = TensorXf64([0.5])
+    dr.enable_grad(x)
+    with getattr(torch, around)():
+        y = dr.wrap("drjit", "torch")(lambda x: torch.sin(x) + 0 * layer(x))(x)
+        (dr.backward if mode == "backward" else dr.forward)(y if mode == "backward" else x)
+    assert (x.grad if mode == "backward" else y.grad).numpy() == pytest.approx(np.cos([0.5]))
+    if mode == "backward":
+        layer.weight.grad += 1  # is an ordinary tensor
+        assert layer.weight.grad.tolist() == [[1]]
+
+
+def test_torch_must_not_write_to_arguments():
+    torch = pytest.importorskip("torch")
+
+    def within(x):
+        with torch.no_grad():
+            return x["a"][0].clamp_(5)
+
+    def passed_on(x):
+        torch.nn.functional.relu(x["a"][0], inplace=True)
+        return x
+
+    message = r"drjit\.wrap\(\): \w+\(\) writes to its argument 'args\[0\]\['a'\]\[0\]'"
+    for function in (within, passed_on):
+        wrapped = dr.wrap("drjit", "torch")(function)
+        for call in (wrapped, dr.freeze(wrapped)):
+            with pytest.raises(RuntimeError, match=message):
+                call({"a": [TensorXf([1, 2, 3])]})
+            with torch.inference_mode(), pytest.raises(RuntimeError, match=message):
+                call({"a": [Array3f(1, 2, 3)]})
+    x = TensorXf([1, 2, 3])
+    dr.enable_grad(x)
+    with pytest.raises(RuntimeError, match=message):
+        dr.wrap("drjit", "torch")(within)({"a": [x]})
+    with pytest.raises(RuntimeError, match="in-place operation"):
+        dr.wrap("drjit", "torch")(passed_on)({"a": [x]})
+    assert x.numpy().tolist() == [5, 5, 5]  # which nobody can take back
+    assert dr.wrap("drjit", "torch")(lambda x: x.clone().mul_(2))(x).numpy().tolist() == [10, 10, 10]
+
+
 # --- Dr.Jit within a framework ---------------------------------------------------------------------------------------
 
 
