@@ -18,7 +18,7 @@ from .._access.slicing import strided
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import as_literal, elements_of, values
-from .._base.types import BFLOAT16, Record, lookup
+from .._base.types import BFLOAT16, FLOAT64, Record, lookup
 from .._base.values import is_ndarray, plain_scalar, scalar_type_of
 from .._promotion.promote import coerce, scalar_literal
 from .._trees.classes import sole_array
@@ -138,13 +138,7 @@ def ndarray_node(cls: type[ArrayBase], value: Any) -> Node:
     import numpy
 
     info, own = TYPES[cls._type], scalar_type_of(value)
-    if own is not None and BFLOAT16 in (own, cls._type):
-        if not value.size:
-            return invalid(cls._type)
-        memory = numpy.ascontiguousarray(value)
-        node = import_copy(own, memory.view(numpy.uint16) if own == BFLOAT16 else memory, cls._where)
-        return cast(node if value.size > 1 else as_literal(node), cls._type)
-    if value.dtype.kind not in "biuf":
+    if own != BFLOAT16 and value.dtype.kind not in "biuf":
         raise _configuration(cls, value, f"found elements of type '{value.dtype}'")
     if value.__class__ is not numpy.ndarray and getattr(value, "mask", None) is not None and value.mask.any():
         raise ArgumentError(f"{cls._name}.__init__(): the argument of type '{describe(value)}' has masked entries "
@@ -152,8 +146,11 @@ def ndarray_node(cls: type[ArrayBase], value: Any) -> Node:
                             "there (value.filled(0)), or leave them out (value.compressed()).")
     if not value.size:
         return invalid(cls._type)
-    if info.kind in "iu" and not numpy.can_cast(value.dtype, info.name):
-        _require_range(cls, value)
+    _require_range(cls, value)
+    if BFLOAT16 in (own, cls._type):  # rounded once; in the order of bytes of this machine
+        memory = numpy.ascontiguousarray(value, dtype="float64" if own is None else value.dtype.newbyteorder("="))
+        node = import_copy(own or FLOAT64, memory.view(numpy.uint16) if own == BFLOAT16 else memory, cls._where)
+        return cast(node if value.size > 1 else as_literal(node), cls._type)
     with numpy.errstate(over="ignore"):
         converted = numpy.ascontiguousarray(value, dtype=info.name).reshape(-1)
     if converted.size == 1:
@@ -163,17 +160,23 @@ def ndarray_node(cls: type[ArrayBase], value: Any) -> Node:
 
 
 def _require_range(cls: type[ArrayBase], value: Any) -> None:
-    """Raise for the first element that an integer type cannot hold."""
+    """Raise for the first element that the type cannot hold, if it is one of integers."""
     import numpy
 
-    low, high = cls._leaf._low, cls._leaf._high
+    info, found, low, high = TYPES[cls._type], value, cls._leaf._low, cls._leaf._high
+    if info.kind not in "iu":
+        return
+    if scalar_type_of(value) == BFLOAT16:
+        found = value.astype(numpy.float32)
+    if found.dtype.kind not in "biuf" or numpy.can_cast(found.dtype, info.name):
+        return
     with numpy.errstate(invalid="ignore"):
-        smallest, largest = value.min().item(), value.max().item()
+        smallest, largest = found.min().item(), found.max().item()
         # The range of a 64-bit type has no exact bounds in floating point; fractions are cut off towards zero.
         if low - 1 < smallest and largest < high + 1:
             return
-        wrong = ~((value > low - 1) & (value < high + 1)) if value.dtype.kind == "f" else (
-            (value < max(low, numpy.iinfo(value.dtype).min)) | (value > min(high, numpy.iinfo(value.dtype).max)))
+        wrong = ~((found > low - 1) & (found < high + 1)) if found.dtype.kind == "f" else (
+            (found < max(low, numpy.iinfo(found.dtype).min)) | (found > min(high, numpy.iinfo(found.dtype).max)))
     position = tuple(map(int, numpy.argwhere(wrong)[0]))
     where = position[0] if len(position) == 1 else position
     raise ArgumentError(f"{cls._name}.__init__(): could not initialize an element of type {cls._leaf._name} with the "
@@ -343,10 +346,7 @@ def _from_nested_ndarray(cls: type[ArrayBase], value: Any) -> list[Node]:
     _checked_components(cls, value, value.shape, [])
     if not cls._dynamic:
         value = value[..., None]
-    if TYPES[cls._type].kind in "iu" and value.size and value.dtype.kind in "biuf":
-        import numpy
-
-        if not numpy.can_cast(value.dtype, TYPES[cls._type].name):
-            _require_range(cls, value if cls._dynamic else value[..., 0])
+    if value.size:
+        _require_range(cls, value if cls._dynamic else value[..., 0])
     leaf = cls._leaf
     return [ndarray_node(leaf, row) for row in value.reshape(math.prod(value.shape[:-1]), value.shape[-1])]

@@ -36,7 +36,7 @@ def graphviz(as_string: bool = False) -> Any:
     lines = ["digraph {", "    rankdir=TB;", '    graph [dpi=50 fontname="Ubuntu Mono"];',
              '    node [shape=record fontname="Ubuntu Mono"];', '    edge [fontname="Ubuntu Mono"];']
     edges = []
-    for node, _, _ in live_variables():
+    for node, *_ in live_variables():
         state, label = core.state_of(node), core.label_of(node)
         name = OPS[node.kind].word
         value = f": {format_element(node.payload)}" if state is VarState.Literal else ""

@@ -6,7 +6,7 @@ import sys
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import TYPES, Node, VarState, literal
+from drjit_core import TYPES, JitBackend, Node, VarState, literal
 
 from .._base.arguments import require_as_string
 from .._base.array import ArrayBase
@@ -68,6 +68,7 @@ class Variable(NamedTuple):
     node: Node
     references: int
     held: bool  # by an array
+    backend: JitBackend  #: That it belongs to; of what goes with all, that of an array which holds it, if one does.
 
 
 def live_variables() -> list[Variable]:
@@ -78,6 +79,7 @@ def live_variables() -> list[Variable]:
     """
     references: dict[int, int] = {}
     found: dict[int, Node] = {}
+    held: dict[int, JitBackend] = {}
     for candidate in live_arrays():
         if candidate._dynamic:
             try:
@@ -89,7 +91,7 @@ def live_variables() -> list[Variable]:
             for node in nodes:
                 references[node.id] = references.get(node.id, 0) + 1
                 found[node.id] = node
-    held = set(found)
+                held.setdefault(node.id, candidate._record.backend)
     pending = list(found.values())
     while pending:
         for operand in core.operands(pending.pop()):
@@ -97,7 +99,9 @@ def live_variables() -> list[Variable]:
             if operand.id not in found:
                 found[operand.id] = operand
                 pending.append(operand)
-    return [Variable(found[number], references[number], number in held) for number in sorted(found)]
+    return [Variable(node, references[number], number in held,
+                     JitBackend(node.where) if node.where else held.get(number, JitBackend.Invalid))
+            for number, node in sorted(found.items())]
 
 
 def _storage(node: Node) -> int:
@@ -134,8 +138,9 @@ def whos(as_string: bool = False) -> str | None:
     Variables are what arrays hold (of nested ones each component), and what those are computed from that have not yet
     been evaluated. ``Refs`` is the number of arrays and of other variables that refer to one. ``Status`` is ``const.``
     for literals, the backend where the elements are in memory (with ``shared`` where that belongs to another library),
-    ``dirty`` for pending writes, and nothing for what is yet to be computed. Constants that only occur in computations,
-    and arrays of ``drjit.scalar``, are left out. Evaluates nothing.
+    ``dirty`` for pending writes, and nothing for what is yet to be computed. Before the type stands the backend that a
+    variable belongs to, or a dash for what goes with all. Constants that only occur in computations, and arrays of
+    ``drjit.scalar``, are left out. Evaluates nothing.
 
     The list is found by a search through all objects of the process: this is not for inner loops.
 
@@ -152,28 +157,28 @@ def whos(as_string: bool = False) -> str | None:
     pending = 0
     listed = [entry for entry in live_variables()
               if entry.held or core.state_of(entry.node) not in (VarState.Literal, VarState.Invalid)]
-    for node, references, _ in listed:
-        state, storage = core.state_of(node), ""
+    for node, references, _, backend in listed:
+        state, storage, place = core.state_of(node), "", backend.name if backend is not JitBackend.Invalid else "-"
         if state is VarState.Evaluated:
             evaluated[id(node.payload)] = _storage(node)
             storage = _bytes(_storage(node))
-            status = "LLVM shared" if node.payload.read_only else "LLVM"
+            status = JitBackend(node.payload.backend.where).name + " shared" * node.payload.read_only
         else:
             status = _STATUS[state]
             pending += 0 if state is VarState.Literal else _storage(node)
-        lines.append(f"  {core.index_of(node):<8} {'LLVM':<5} {_short_type(node):<5} {status:<12} {references:<10} "
+        lines.append(f"  {core.index_of(node):<8} {place:<5} {_short_type(node):<5} {status:<12} {references:<10} "
                      f"{node.size:<10} {storage:<11} {core.label_of(node) or ''}".replace("\n", " ").rstrip())
     if not listed:
         lines.append("                       -- No variables registered --")
-    memory, kernels = core.malloc_statistics(), core.kernel_statistics()
+    kernels = core.kernel_statistics()
     lines += [rule, "", "  JIT compiler", "  ============",
               f"   - Storage           : {_bytes(sum(evaluated.values()))} evaluated, {_bytes(pending)} unevaluated.",
               f"   - Variables         : {len(listed)}.",
               f"   - Kernel launches   : {kernels['launches']} ({kernels['hits']} cache hits, "
               f"{kernels['loaded']} soft, {kernels['compiled']} hard misses).", "",
               "  Memory allocator", "  ================",
-              f"   - LLVM    : {_bytes(memory['in_use'])} in use, {_bytes(memory['cached'])} cached "
-              f"(peak: {_bytes(memory['peak'])}).", ""]
+              *(f"   - {name:<8}: {_bytes(memory['in_use'])} in use, {_bytes(memory['cached'])} cached "
+                f"(peak: {_bytes(memory['peak'])})." for name, memory in core.memory_of_backends()), ""]
     text = "\n".join(lines)
     if as_string:
         return text

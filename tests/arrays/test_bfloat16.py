@@ -94,6 +94,34 @@ def test_numpy() -> None:
     assert type(dr.sin(np.ones(2, NUMBERS))).__name__ == "BFloat16"
 
 
+@pytest.mark.parametrize("dtype", [">f2", ">f4", ">f8", ">i2", ">i4", ">u8", "longdouble", ml_dtypes.float8_e5m2])
+def test_numpy_in_any_order_of_bytes_and_of_other_types(dtype: object) -> None:
+    for size in (0, 1, 3):
+        same(llvm.BFloat16(np.arange(size).astype(dtype)), np.arange(size).astype(NUMBERS))
+    same(llvm.TensorXbf16(np.arange(6).reshape(2, 3).astype(dtype)), np.arange(6).reshape(2, 3).astype(NUMBERS))
+    same(scalar.Array3bf16(np.arange(3).astype(dtype)), np.arange(3).astype(NUMBERS))
+    x = llvm.BFloat16(1, 2, 3)
+    dr.scatter(x, np.array([7]).astype(dtype), llvm.UInt(1))
+    assert x.tolist() == [1, 7, 3]
+    swapped = np.arange(3).astype(NUMBERS).astype(NUMBERS.newbyteorder())
+    assert llvm.Float(swapped).tolist() == llvm.BFloat16(swapped).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("value", [1e30, -3, float("nan"), float("inf")])
+def test_numbers_of_numpy_that_integers_cannot_hold(value: float) -> None:
+    for make in (llvm.UInt, llvm.TensorXu, lambda numpy: llvm.Array3u(numpy), lambda numpy: llvm.UInt(numpy[1:2])):
+        with pytest.raises(TypeError, match=r"at position .* of an array of type 'bfloat16': it is out of range"):
+            make(np.array([2, value, 1], NUMBERS))  # type: ignore[operator]
+    assert llvm.UInt(np.array([2.75, 0, -0.5], NUMBERS)).tolist() == [2, 0, 0]
+
+
+def test_masked_entries_of_numpy_do_not_count() -> None:
+    for elements in (np.ones(2, NUMBERS), np.ones(2)):
+        for cls in (llvm.Float, llvm.BFloat16, llvm.TensorXbf16):
+            with pytest.raises(TypeError, match=r"masked entries \(1 of 2\)"):
+                cls(np.ma.array(elements, mask=[False, True]))
+
+
 def test_without_ml_dtypes_numpy_gets_the_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     found = llvm.BFloat16(1, -2).numpy()

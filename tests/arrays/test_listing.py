@@ -13,6 +13,7 @@ import pytest
 import drjit as dr
 from drjit.llvm import Array2f, Array3f, Bool, Float, Int, TensorXf
 
+PLACE = dr.backend_v(Float).name
 
 @dataclasses.dataclass
 class Point:
@@ -53,8 +54,8 @@ def test_whos(capsys):
     dr.set_label(evaluated=a, pending=b)
     text = dr.whos(as_string=True)
     assert text.splitlines()[1].split() == ["ID", "Type", "Status", "Refs", "Size", "Storage", "Label"]
-    assert row("evaluated") == [str(a.index), "LLVM", "f32", "LLVM", "2", "1000", "3.9062", "KiB"]
-    assert row("pending") == [str(b.index), "LLVM", "f32", "1", "1000"]
+    assert row("evaluated") == [str(a.index), PLACE, "f32", PLACE, "2", "1000", "3.9062", "KiB"]
+    assert row("pending") == [str(b.index), PLACE, "f32", "1", "1000"]
     c, v = Float(b), Array2f(b, 1)
     assert row("pending")[3] == "3" and row("evaluated")[4] == "2" and c.index == v.x.index
     del a
@@ -90,12 +91,12 @@ def test_whos_lists_what_the_program_holds_only():
     constant = Float(12.5)
     assert listed() == before + 3
     dr.set_label(constant=constant, empty=Float())
-    assert row("constant")[1:] == ["LLVM", "f32", "const.", "1", "1"]
+    assert row("constant")[1:] == [PLACE, "f32", "const.", "1", "1"]
     array, matrix = dr.scalar.Array3f(1), dr.llvm.Matrix2f(x, y, 17.25, 18.25)  # the first is not traced
     assert listed() == before + 5 and array.x + 16.25 == matrix[1, 0][0]
     view, tensor, generator = matrix[0], TensorXf(x), dr.llvm.PCG32(3)
     dr.set_label(x=x, state=generator.state)
-    assert row("x")[3:5] == ["LLVM", "4"] and row("state")[4] == "3" and tensor.shape == view.x.shape
+    assert row("x")[3:5] == [PLACE, "4"] and row("state")[4] == "3" and tensor.shape == view.x.shape
 
 
 def test_whos_says_what_is_in_memory():

@@ -19,6 +19,7 @@ from drjit._promotion.promote import wrap
 from drjit.llvm import Float, UInt, ad
 from drjit_core import (
     Node,
+    NoDerivative,
     ReduceMode,
     ReduceOp,
     call,
@@ -30,16 +31,22 @@ from drjit_core import (
     literal,
     on_backend,
     ops,
+    primal,
     record,
     scatter,
     while_loop,
 )
 from drjit_core.codegen.listing import format_program
+from drjit_core.control import inline
+from drjit_core.derivatives.structured import Derivative, register
+from drjit_core.ir import expansion
 from drjit_core.ir.node import FIELDS, new_node
 from drjit_core.ir.print import format_graph
 from drjit_core.ir.region import all_operands, arguments_of
+from drjit_core.ir.structured import differentiable, traced
 from drjit_core.ir.verify import VerificationError, verify
 from drjit_core.ops import table
+from drjit_core.ops.structure import structural
 from drjit_core.runtime.gpu.texts import PTXTexts
 from drjit_core.runtime.null import Null
 from tests.core.harness import BOOL, FLOAT32, TRUE, UINT32, array, assert_same_bits, key_of, program_of, values
@@ -475,3 +482,89 @@ def test_second_derivatives_by_more_operands_than_a_vertex_has() -> None:
     a, b, c, d = directions
     for second, expected in zip(found, (b, a, -d, -c), strict=True):
         assert_same_bits(second.numpy(), expected)
+
+
+# --- what authors of rows forget -------------------------------------------------------------------------------------
+
+
+def _scaled(name: str, again: bool = True, derivative: Derivative | None = None, payload: Any = None,
+            result: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """What traces ``source[index] * weight`` on arrays, by a row that is registered with a mistake."""
+    row = table.register(structural(name, (table.MEMORY, table.VALUE, table.INDEX, table.MASK),
+                                    "source[index] * weight", cost=5, needs_memory=True, speculable=False))
+
+    def trace(source: Node, weight: Node, index: Node, mask: Node, *, attr: int = 0, payload: Any = payload) -> Node:
+        operands = source, weight, index, mask
+        return differentiable(row.kind, traced(row.kind, source.type, [primal(each) for each in operands], attr,
+                                               payload), operands)
+
+    if again:
+        inline.AGAIN[row.kind] = inline.traced_again_by(trace)
+    if derivative is not None:
+        register(name, derivative)
+    expansion.COMPOSED[row.kind] = result or (
+        lambda node, given: ops.mul(expansion.read(given[0], *given[2:]), given[1]))
+    return lambda source, weight, index: wrap(type(weight), [trace(
+        source._nodes()[0], weight._nodes()[0], index._nodes()[0], TRUE)])
+
+
+def _given() -> tuple[Any, ...]:
+    return ad.Float(1, 2, 3, 4), ad.Float(2, 3, 4), ad.UInt(0, 2, 1)
+
+
+def _changed(place: int, row: Callable[..., Any]) -> None:
+    arguments = _given()
+    dr.enable_grad(arguments[place])
+    dr.backward(row(*arguments))
+
+
+def _repeated(row: Callable[..., Any]) -> None:
+    source, weight, index = _given()
+    dr.enable_grad(weight)
+    _, total = dr.while_loop((ad.UInt(0), weight * 0), lambda k, y: k < 2, lambda k, y: (k + 1, y + row(
+        source, weight, index)), max_iterations=2)
+    dr.backward(total)
+
+
+_PLAIN = Derivative(lambda given, place, change: change, lambda given, place, gradient: gradient)
+_MISTAKES: dict[str, tuple[dict[str, Any], Callable[[Any], Any], type[Exception], str]] = {
+    "m_again": ({"again": False, "derivative": _PLAIN}, _repeated, NotImplementedError,
+                "cannot be traced again, .* an entry of drjit_core.control.inline.AGAIN"),
+    "m_none": ({}, lambda row: _changed(1, row), NoDerivative, "has no derivative: one that is registered needs one"),
+    "m_memory": ({"derivative": _PLAIN}, lambda row: _changed(0, row), RuntimeError, "has no derivative by its memory"),
+    "m_nothing": ({"derivative": Derivative(lambda *_: None, lambda *_: None)},  # type: ignore[arg-type,return-value]
+                  lambda row: _changed(1, row), TypeError, "must return a node .* 1 or 3 elements, found NoneType"),
+    "m_size": ({"derivative": Derivative(_PLAIN.forward, lambda *_: literal(FLOAT32, 1, 5))},
+               lambda row: _changed(1, row), TypeError, "must return a node .* 1 or 3 elements, found float32.5.$"),
+    "m_number": ({"payload": (1.5,)}, lambda row: dr.eval(row(*_given())), TypeError,
+                 "must be a tuple of integers, found .1.5,.$"),
+    "m_whole": ({"payload": 5}, lambda row: dr.eval(row(*_given())), TypeError, "must be a tuple of integers, .* 5$"),
+    "m_lost": ({"result": lambda node, given: None}, lambda row: dr.eval(row(*_given())), TypeError,
+               "must return float32.3., found NoneType$"),
+    "m_type": ({"result": lambda node, given: literal(UINT32, 1)}, lambda row: dr.eval(row(*_given())), TypeError,
+               "must return float32.3., found uint32.1.$"),
+}
+
+
+@pytest.mark.parametrize("name", _MISTAKES)
+def test_what_a_row_lacks_is_told_by_its_name(name: str) -> None:
+    options, program, error, message = _MISTAKES[name]
+    row = _scaled(name, **options)
+    for _ in range(2):
+        with pytest.raises(error, match=f"the row '{name}' {message}"):
+            program(row)
+    assert (ad.Float(1, 2) + 1).numpy().tolist() == [2, 3]
+
+
+def test_memory_comes_first() -> None:
+    with pytest.raises(ValueError, match="the row m_order has memory behind other operands"):
+        table.register(structural("m_order", (table.VALUE, table.MEMORY), "", needs_memory=True))
+    assert "m_order" not in table.KIND
+
+
+def test_there_is_room_for_the_rows_of_other_packages() -> None:
+    """Those of textures and networks are registered when they are needed first."""
+    program = ("import drjit.llvm as llvm; llvm.Texture2f; from drjit_core.ops import table; "
+               "print(sum(row.name.startswith('vacant_') for row in table.OPS))")
+    found = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert int(found.stdout) >= 24

@@ -69,6 +69,16 @@ PROGRAMS = {
         assert backend(a) == "llvm" and backend(b) == "second"
         assert a.numpy().tolist() == b.numpy().tolist() == list(range(5, 15))
     """,
+    "listings say where": """
+        a, b, c = llvm.Float(1, 2) + 1, cuda.Float(1, 2) + 2, cuda.Float(7)
+        dr.eval(b)
+        dr.set_label(a=a, b=b, c=c)
+        lines = dr.whos(as_string=True).splitlines()
+        rows = {line.split()[-1]: line.split()[1:-1] for line in lines if line[-2:] in (" a", " b", " c")}
+        assert rows["a"] == ["LLVM", "f32", "1", "2"] and rows["b"] == ["CUDA", "f32", "CUDA", "1", "2", "8", "B"], rows
+        assert rows["c"] == ["CUDA", "f32", "const.", "1", "1"], rows
+        assert [line.split()[1] for line in lines if "in use" in line] == ["LLVM", "CUDA"], lines
+    """,
     "one evaluation of both": """
         a, b = llvm.Float(1, 2) + 1, cuda.Float(1, 2) + 2
         dr.eval(a, b)

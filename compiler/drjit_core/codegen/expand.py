@@ -15,11 +15,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..ir.expansion import actuals_of, expanding, is_expanded, traced_by
+from ..ir.expansion import COMPOSED, actuals_of, expanding, is_expanded, traced_by
 from ..ir.node import BAKED, Node, new_id, new_node
 from ..ir.region import values_of
-from ..ops.table import COND, FIRST_EXPANDED, LITERAL, UNDEFINED
-from ..types import TYPE_BITS
+from ..ops.table import COND, FIRST_EXPANDED, LITERAL, OPS, UNDEFINED
+from ..types import TYPE_BITS, TYPES
 from .program import Program
 
 __all__ = ["Call", "Expanded", "stand_in"]
@@ -161,6 +161,11 @@ class Expanded:
         first = len(self.order)
         with expanding("branch"):
             result = traced_by(node, self.native)(*actuals_of(node)[0], *operands)
+        if node.kind in COMPOSED and not (
+                isinstance(result, Node) and result.type == node.type and result.size in (1, node.size)):
+            found = f"{TYPES[result.type].name}[{result.size}]" if isinstance(result, Node) else type(result).__name__
+            raise TypeError(f"the expansion of the row '{OPS[node.kind].name}' must return "
+                            f"{TYPES[node.type].name}[{node.size}], found {found}")
         self._append_all(result)
         self.parts[node.id] = self.order[first:]
         self.position[node.id] = self.position[result.id]

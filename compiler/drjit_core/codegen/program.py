@@ -47,6 +47,7 @@ from ..ops.table import (
     LOOP,
     MEMORY_OPERANDS,
     OPAQUE,
+    OPS,
     PACK,
     PHI,
     REDUCE,
@@ -388,6 +389,9 @@ class Program:
             self.key += (self.pointer(memory), self.class_of(memory) << TYPE_BITS | memory.type)
         self.key += [self.position[operand.id] for operand in arguments_of(node)]
         payload = node.payload or ()
+        if not isinstance(payload, tuple) or not all(isinstance(each, int) for each in payload):
+            raise TypeError(f"the payload of the row '{OPS[node.kind].name}' must be a tuple of integers, found "
+                            f"{payload!r}")
         self.key += (node.attr, len(payload), *payload)
 
     def append_bound(self, node: Node) -> None:

@@ -167,7 +167,11 @@ def _again(node: Node, values: Values) -> Any:
         return computed_of(node, [values[d] for d in (node.d0, node.d1, node.d2) if d is not None])
     if kind == PACK:
         return node  # its user sees through it
-    return AGAIN[kind](node, values)
+    again = AGAIN.get(kind)
+    if again is None:
+        raise NotImplementedError(f"the row '{OPS[kind].name}' cannot be traced again, as loops, branches and calls "
+                                  "do: one that is registered needs an entry of drjit_core.control.inline.AGAIN")
+    return again(node, values)
 
 
 def _fetch_again(node: Node, values: Values) -> Any:

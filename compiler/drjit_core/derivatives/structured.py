@@ -4,13 +4,15 @@ back."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ..errors import NoDerivative
 from ..ir.dual import primal
 from ..ir.node import Node
 from ..ir.structured import READS, has_derivative
 from ..ir.trace import ops
 from ..ir.vertex import Vertex
+from ..types import TYPES
 from .flow import Flow, full
 from .structure import STRUCTURE, Gradients, Structure
 
@@ -39,7 +41,8 @@ def register(name: str, derivative: Derivative) -> None:
         for (_, place), gradient in zip(_differentiated(vertex), gradients, strict=False):
             if gradient is not None:
                 change = full(gradient, operands[place].size) if place < READS[name] else gradient
-                part = derivative.forward(operands, place, change)
+                part = _checked(name, "forward", derivative.forward(operands, place, change), vertex.type,
+                                max(vertex.size, gradient.size))
                 result = part if result is None else ops.add(result, part)
         return result
 
@@ -49,13 +52,26 @@ def register(name: str, derivative: Derivative) -> None:
             if operand is None or not flow.takes(operand):
                 continue
             if place >= READS[name]:
-                flow.give(operand, derivative.reverse(operands, place, gradient), vertex.size, True)
+                part = _checked(name, "reverse", derivative.reverse(operands, place, gradient), operand.type,
+                                max(vertex.size, gradient.size))
+                flow.give(operand, part, vertex.size, True)
                 continue
-            assert derivative.scattered is not None
+            if derivative.scattered is None:
+                raise NoDerivative(f"the row '{name}' has no derivative by its memory: its Derivative has no "
+                                   "'scattered'")
             for part, index, mask in derivative.scattered(operands, place, gradient):
                 flow.scatter(operand, part, index, mask)
 
     STRUCTURE[name] = Structure(forward, reverse)
+
+
+def _checked(name: str, function: str, found: Any, type_: int, size: int) -> Node:
+    """What a function of a derivative has returned, if it is the change of something of some type and size."""
+    if not isinstance(found, Node) or found.type != type_ or found.size not in (1, size):
+        what = f"{TYPES[found.type].name}[{found.size}]" if isinstance(found, Node) else type(found).__name__
+        raise TypeError(f"'{function}' of the derivative of the row '{name}' must return a node of the type "
+                        f"{TYPES[type_].name} with 1 or {size} elements, found {what}")
+    return found
 
 
 def _differentiated(vertex: Vertex) -> Iterator[tuple[Vertex | None, int]]:

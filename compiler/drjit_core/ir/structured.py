@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..context import current
-from ..errors import SymbolicValue
+from ..errors import NoDerivative, SymbolicValue
 from ..ops.derivatives import Rule
 from ..ops.table import BOUND, KIND, LITERAL, MEMORY_OPERANDS, OPS
 from .build import append_each, broadcast_size_of, invalid, literal, sized_by
@@ -77,6 +77,9 @@ def differentiable(kind: int, value: Node, operands: Sequence[Node]) -> Node:
     """
     name = OPS[kind].name
     places = [place for place, operand in enumerate(operands) if tracked(operand) is not None]
+    if places and name not in STRUCTURE:
+        raise NoDerivative(f"the row '{name}' has no derivative: one that is registered needs one "
+                           "(drjit_core.derivatives.structured.register), or is traced without differentiable()")
     parts = []
     for first in range(0, len(places), _MOST):
         some = places[first:first + _MOST]

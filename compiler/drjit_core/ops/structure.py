@@ -11,7 +11,7 @@ __all__ = ["VACANT", "rows", "structural"]
 
 #: What rows are called whose kinds wait for :func:`drjit_core.ops.table.register`.
 VACANT = "vacant_"
-_KINDS = 40  # of rows with structure, those that wait included
+_KINDS = 64  # of rows with structure, those that wait included
 
 
 def _leaf(name: str, doc: str, cost: int = 0, numbered: bool = True) -> Op:

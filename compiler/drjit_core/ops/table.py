@@ -107,6 +107,8 @@ def register(row: Op, text: bytes = b"") -> Op:
         raise ValueError(f"there is a row {row.name} already")
     if row.effect != "none" or row.barrier or row.size != "operands" or REGION in row.roles:
         raise ValueError(f"the row {row.name} does more than to compute its elements")
+    if MEMORY in row.roles[row.roles.count(MEMORY):]:
+        raise ValueError(f"the row {row.name} has memory behind other operands")
     vacant = [other.kind for other in OPS[FIRST_REGISTERED:FIRST_ELEMENTWISE] if other.name.startswith(VACANT)]
     if not vacant:
         raise ValueError(f"no kind is left for the row {row.name}")

@@ -17,14 +17,72 @@ from ..codegen.target import Limits, Target
 from ..ir.labels import label_of
 from ..ir.node import Node
 from ..types import TYPES, JitBackend
-from .buffer import Buffer, Memory
+from .buffer import Buffer
+from .heap import Heap
 
 __all__ = ["Backend", "Carrier", "Exchange", "KernelBackend", "Launch", "LoadedKernel", "ShortWay", "Tables", "bring",
            "memory_for"]
 
 
-class Backend(Memory, Protocol):
-    """Memory, and the evaluation of nodes."""
+class Backend(Protocol):
+    """Where arrays live, and what gives them values."""
+
+    @property
+    def name(self) -> str:
+        """Name, for messages and for :func:`.backends.on_backend`."""
+
+    @property
+    def where(self) -> int:
+        """The nodes that it evaluates: those that belong to a :class:`JitBackend`, as a bit."""
+
+    @property
+    def is_host(self) -> bool:
+        """Whether its memory is that of this process, which the host may access in place."""
+
+    @property
+    def heap(self) -> Heap | None:
+        """Which its memory comes from, if it has one."""
+
+    def allocate(self, nbytes: int, /) -> Buffer:
+        """A buffer with undefined contents; raises a ``MemoryError`` that says what occupies the memory.
+
+        What kernels get are addresses: of buffers, of parts of them, and of other words among their parameters. The
+        buffer's block, any object with a ``ticket``, is what is given back.
+        """
+
+    def release(self, block: Any, /) -> None:
+        """Take the memory of a buffer back.  Finalisers call this: it may interrupt anything."""
+
+    def copy(self, source: Buffer, /) -> Buffer:
+        """A buffer of its own with the contents of another one."""
+
+    def read(self, buffer: Buffer, offset: int, count: int, /) -> bytes:
+        """Some bytes of a buffer, once the launches that use it have ended.  Raises a ``RuntimeError`` if there are no
+        contents."""
+
+    def write(self, buffer: Buffer, offset: int, data: bytes | memoryview, /) -> None:
+        """Replace some bytes of a buffer, after the launches that use it."""
+
+    def fill(self, buffer: Buffer, byte: int, /) -> None:
+        """Set all bytes of a buffer, after the launches that use it."""
+
+    def host_address(self, buffer: Buffer, /) -> int:
+        """Where the host may read and write the contents of a buffer, from now on until the next launch that uses it;
+        waits for the last one.  Raises a ``RuntimeError`` if there is no such place: unless it ``is_host``."""
+
+    def memory_statistics(self) -> dict[str, int]:
+        """Bytes ``in_use`` by arrays, their ``peak``, bytes ``cached``, and ``allocations``, which asked the system."""
+
+    def flush_memory(self) -> None:
+        """Return memory that no array uses to the system."""
+
+    def wait(self, ticket: int | None = None, /) -> None:
+        """Wait for a launch, or for all of them."""
+
+    def is_done(self, ticket: int, /) -> bool:
+        """Whether a launch has finished."""
+
+    # --- evaluation --------------------------------------------------------------------------------------------------
 
     @property
     def limits(self) -> Limits:
@@ -231,7 +289,11 @@ class KernelBackend(Backend, Protocol):
         """What programs are assembled for, at the beginning of an evaluation."""
 
     def compile(self, program: Program, /) -> tuple[LoadedKernel, bool]:
-        """The kernel of a program, and whether it was in memory already."""
+        """The kernel of a program, and whether it was in memory already.
+
+        It holds neither the program nor its nodes, nor do launches: who holds nodes is part of what is planned, and
+        they keep memory.
+        """
 
     def passes(self, call: Call, /) -> Iterable[Pass]:
         """What a step takes to run; each one is launched before the next one is asked for."""
@@ -253,7 +315,7 @@ class KernelBackend(Backend, Protocol):
         """Ticket of the last launch."""
 
 
-def memory_for(backend: Memory, node: Node) -> Buffer:
+def memory_for(backend: Backend, node: Node) -> Buffer:
     """Memory for the elements of a node, with undefined contents."""
     return backend.allocate(node.size * TYPES[node.type].size)
 
@@ -271,6 +333,8 @@ def bring(backend: Backend, node: Node) -> None:
         node.payload = target
         return
     label = label_of(node)
+    other = source.backend.name
+    other = "another one of this name" if other == backend.name else f"the backend '{other}'"
     raise RuntimeError(f"eval(): this evaluation runs on the backend '{backend.name}', but one of its inputs, "
-                       f"{TYPES[node.type].name}[{node.size}]{f' {label!r}' if label else ''}, belongs to the backend "
-                       f"'{node.payload.backend.name}': all inputs must belong to the backend that evaluates")
+                       f"{TYPES[node.type].name}[{node.size}]{f' {label!r}' if label else ''}, belongs to {other}: all "
+                       "inputs must belong to the backend that evaluates")

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
+from typing import Generic, Protocol
 
 from ..codegen.target import tell_limits
 from ..context import current as current_context
 from ..types import JitBackend
-from .backend import Backend
+from .backend import Backend, KernelBackend
 from .cpu.backend import CPU, availability
 from .cpu.texts import TEXTS
 from .interpreted import Interpreted
 from .null import Null
 
 __all__ = ["LLVM", "all_backends", "backend_of", "backend_report", "expand_threshold", "flush_malloc_cache",
-           "has_backend", "kernel_statistics", "llvm_version", "malloc_statistics", "on_backend", "register",
-           "set_expand_threshold", "set_thread_count", "thread_count", "thread_report"]
+           "has_backend", "kernel_statistics", "llvm_version", "malloc_statistics", "memory_of_backends", "on_backend",
+           "register", "set_expand_threshold", "set_thread_count", "thread_count", "thread_report"]
 
 #: The backend that is used unless a thread chooses another one.
 LLVM = CPU()
@@ -60,8 +61,29 @@ def _has_gpu() -> bool:
 
 
 def register(backend: Backend) -> None:
-    """Let a backend evaluate what belongs to its :class:`JitBackend`."""
+    """Let a backend evaluate what belongs to ``JitBackend.CUDA``, arrays of ``drjit.cuda``, in the place of the one
+    that does so, or would be looked for.
+
+    Raises a ``TypeError`` if it lacks what :class:`.backend.Backend` asks for, or with ``recipes``
+    :class:`.backend.KernelBackend`; and a ``ValueError`` for another place: that of the CPU is taken.
+    """
+    protocol = Backend if getattr(backend, "recipes", None) is None else KernelBackend
+    missing = sorted(name for name in _members_of(protocol) if not hasattr(backend, name))
+    if missing or isinstance(backend, type):
+        found = f"the class {backend.__name__}" if isinstance(backend, type) else \
+            f"an object of type '{type(backend).__name__}'"
+        raise TypeError(f"register(): 'backend' must be a {protocol.__name__} (see drjit_core.runtime.backend), found "
+                        f"{found}{' without ' if missing else ''}{', '.join(missing)}")
+    if type(backend.where) is not int or backend.where != JitBackend.CUDA.value:
+        raise ValueError(f"register(): the backend '{backend.name}' belongs to {backend.where!r} (its 'where'), and "
+                         f"must belong to {JitBackend.CUDA.value}, the value of JitBackend.CUDA")
     _BY_PLACE[backend.where] = backend
+
+
+def _members_of(protocol: type) -> set[str]:
+    """The names of what a protocol asks for."""
+    return {name for base in protocol.__mro__ if base not in (Protocol, Generic, object) for name in vars(base)
+            if not name.startswith("_")}
 
 
 def all_backends() -> list[Backend]:
@@ -104,6 +126,13 @@ def malloc_statistics() -> dict[str, int]:
     """Bytes ``in_use`` by arrays, their ``peak``, bytes ``cached``, and how often a system was asked for memory, which
     are ``allocations``: of all backends."""
     return _sums(backend.memory_statistics() for backend in all_backends())
+
+
+def memory_of_backends() -> list[tuple[str, dict[str, int]]]:
+    """The same of each backend that has memory, with its name among :class:`JitBackend`; the CPU's first."""
+    found = [(JitBackend(backend.where).name, statistics) for backend in all_backends()
+             if (statistics := backend.memory_statistics())]
+    return sorted(found, reverse=True)
 
 
 def flush_malloc_cache() -> None:

@@ -8,66 +8,9 @@ others were given a view of the memory, through which they may write to it.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Protocol, SupportsIndex
+from typing import Any, NoReturn, SupportsIndex
 
-from .heap import Heap
-
-__all__ = ["Buffer", "Memory", "share", "view"]
-
-
-class Memory(Protocol):
-    """Where arrays live: what a backend is to those who access memory."""
-
-    @property
-    def name(self) -> str:
-        """Name, for messages and for :func:`.backends.on_backend`."""
-
-    @property
-    def where(self) -> int:
-        """The nodes that it evaluates: those that belong to a :class:`JitBackend`, as a bit."""
-
-    @property
-    def is_host(self) -> bool:
-        """Whether its memory is that of this process, which the host may access in place."""
-
-    @property
-    def heap(self) -> Heap | None:
-        """Which its memory comes from, if it has one."""
-
-    def allocate(self, nbytes: int, /) -> Buffer:
-        """A buffer with undefined contents; raises a ``MemoryError`` that says what occupies the memory."""
-
-    def release(self, block: Any, /) -> None:
-        """Take the memory of a buffer back.  Finalisers call this: it may interrupt anything."""
-
-    def copy(self, source: Buffer, /) -> Buffer:
-        """A buffer of its own with the contents of another one."""
-
-    def read(self, buffer: Buffer, offset: int, count: int, /) -> bytes:
-        """Some bytes of a buffer, once the launches that use it have ended.  Raises a ``RuntimeError`` if there are no
-        contents."""
-
-    def write(self, buffer: Buffer, offset: int, data: bytes | memoryview, /) -> None:
-        """Replace some bytes of a buffer, after the launches that use it."""
-
-    def fill(self, buffer: Buffer, byte: int, /) -> None:
-        """Set all bytes of a buffer, after the launches that use it."""
-
-    def host_address(self, buffer: Buffer, /) -> int:
-        """Where the host may read and write the contents of a buffer, from now on until the next launch that uses it;
-        waits for the last one.  Raises a ``RuntimeError`` if there is no such place: unless it ``is_host``."""
-
-    def memory_statistics(self) -> dict[str, int]:
-        """Bytes ``in_use`` by arrays, their ``peak``, bytes ``cached``, and ``allocations``, which asked the system."""
-
-    def flush_memory(self) -> None:
-        """Return memory that no array uses to the system."""
-
-    def wait(self, ticket: int | None = None, /) -> None:
-        """Wait for a launch, or for all of them."""
-
-    def is_done(self, ticket: int, /) -> bool:
-        """Whether a launch has finished."""
+__all__ = ["Buffer", "share", "view"]
 
 
 class Buffer:
@@ -76,7 +19,7 @@ class Buffer:
     __slots__ = ("__weakref__", "_block", "address", "backend", "exported", "mark", "nbytes", "padded", "read_only",
                  "ticket")
 
-    def __init__(self, backend: Memory, address: int, nbytes: int, block: Any = None) -> None:
+    def __init__(self, backend: Any, address: int, nbytes: int, block: Any = None) -> None:
         self.backend = backend
         self.address = address
         self.nbytes = nbytes
@@ -108,7 +51,7 @@ class Borrowed(Buffer):
 
     __slots__ = ("_owner",)
 
-    def __init__(self, backend: Memory, address: int, nbytes: int, owner: Any) -> None:
+    def __init__(self, backend: Any, address: int, nbytes: int, owner: Any) -> None:
         Buffer.__init__(self, backend, address, nbytes)
         self._owner = owner
 
@@ -118,7 +61,7 @@ class View(Buffer):
 
     __slots__ = ("source",)
 
-    def __init__(self, backend: Memory, address: int, nbytes: int, source: Buffer) -> None:
+    def __init__(self, backend: Any, address: int, nbytes: int, source: Buffer) -> None:
         Buffer.__init__(self, backend, address, nbytes)
         self.source = source
 
@@ -126,7 +69,7 @@ class View(Buffer):
         self.source.ticket = max(self.source.ticket, self.ticket)
 
 
-def share(backend: Memory, address: int, nbytes: int, owner: Any) -> Buffer:
+def share(backend: Any, address: int, nbytes: int, owner: Any) -> Buffer:
     """A buffer over memory that ``owner`` keeps alive."""
     result = Borrowed(backend, address, nbytes, owner)
     result.padded = False

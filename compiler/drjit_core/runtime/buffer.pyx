@@ -3,13 +3,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
-from typing import Protocol
-
 from .heap cimport Block
-
-
-class Memory(Protocol):
-    """See ``buffer.py``."""
 
 
 @cython.no_gc

@@ -98,6 +98,8 @@ def bytes_of(buffer: Buffer, offset: int, count: int) -> bytes:
         return copied(address_of(buffer) + offset, count)
     _before_waiting()
     found: bytes = buffer.backend.read(buffer, offset, count)
+    if len(found) != count:
+        raise RuntimeError(f"the backend '{buffer.backend.name}' has read {len(found)} bytes instead of {count}")
     _after_waiting(buffer)
     return found
 

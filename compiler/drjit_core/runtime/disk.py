@@ -322,23 +322,28 @@ def store(key: bytes, code: bytes) -> None:
 
 
 def _store(folder: Path, key: bytes, code: bytes) -> None:
-    temporary, written = None, 0
+    data = _MAGIC + key + _checksum(key, code) + code
     try:
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=_UNFINISHED)
-        with open(handle, "wb") as file:
-            written = file.write(_MAGIC + key + _checksum(key, code) + code)
-        os.replace(temporary, folder / (key.hex() + _SUFFIX))
-    except BaseException as error:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        if not isinstance(error, OSError):
-            raise
+        _replace(folder, key.hex() + _SUFFIX, data)
+    except OSError as error:
         if not (isinstance(error, FileNotFoundError) and folder.is_dir()):  # else another process evicted the file
             _warn(str(error), "takes no further kernels: %s; those that it does not have are compiled anew in every "
                               "process")
         return
-    _limit_size(folder, written)
+    _limit_size(folder, len(data))
+
+
+def _replace(folder: Path, name: str, data: bytes) -> None:
+    """Write a file of the directory: it is there as a whole, or what was there before."""
+    handle, temporary = tempfile.mkstemp(dir=folder, suffix=_UNFINISHED)
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, folder / name)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
 
 
 def _limit_size(folder: Path, added: int) -> None:
@@ -379,16 +384,8 @@ def _add_usage(folder: Path, size: int) -> bytes:
 
 def _begin_usage(folder: Path) -> None:
     """Begin to count anew: whoever adds a file from now on is seen by the look that follows, or counts it here."""
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=_UNFINISHED)
-        with open(handle, "wb") as file:
-            file.write(b"%d\n" % time.time())
-        os.replace(temporary, folder / _USAGE)
-    except OSError:  # then the next one looks again
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+    with contextlib.suppress(OSError):  # then the next one looks again
+        _replace(folder, _USAGE, b"%d\n" % time.time())
 
 
 def _clean(folder: Path) -> int:

@@ -101,7 +101,7 @@ class HostMemory:
             block = self.heap.allocate(nbytes)
         except (MemoryError, OverflowError):
             block = shortage.allocate(self.heap, nbytes)
-        return Buffer(self, block.address, nbytes, block)  # type: ignore[arg-type]  # it is part of a backend
+        return Buffer(self, block.address, nbytes, block)
 
     def copy(self, source: Buffer, /) -> Buffer:
         """A buffer of our own with the contents of another."""
