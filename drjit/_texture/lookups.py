@@ -13,9 +13,11 @@ there, which is a channel of its own.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from drjit_core import (
+    BAKED,
     COMPUTES_IN,
     KIND,
     Copy,
@@ -23,36 +25,38 @@ from drjit_core import (
     JitFlag,
     Node,
     ReduceMode,
+    ReduceOp,
     Vertex,
     WrapMode,
     accumulate,
     cast,
     composed_row,
+    composed_write,
     literal,
     primal,
     product,
     read_memory,
+    scatter,
     state,
+    traced,
     traced_each,
     tracked,
 )
 
 from .._access.lanes import TRUE, begun, with_lanes
 from .._base.nodes import broadcast
-from .._base.types import BOOL
+from .._base.types import UINT32
 from .._functions.structure import Structure
 from .grid import METHODS, Colors, Grid, Texels, grid_of, ops, products
 
 __all__ = ["INTERPOLATING", "LINEAR", "NEAREST", "SMOOTH", "lookup", "wanted"]
 
+_NOWHERE = literal(UINT32, 0, 1, BAKED)
 _LITERAL, _BOUND = KIND["literal"], KIND["bound"]
 #: What lookups compute, by a number that is part of the program.
 NEAREST, LINEAR, SMOOTH, INTERPOLATING = range(len(METHODS))
 #: Rows by the number of dimensions, and by whether texels are codes of colors, which a table decodes.
 _KINDS: dict[tuple[int, bool], int] = {}
-#: Rows of corners of lookups, by the number of dimensions: of what, is part of the program.
-_CORNERS: dict[int, int] = {}
-_WEIGHT, _TEXEL, _EXISTS = range(3)
 #: The derivatives of the order zero alone.
 _VALUES: Sequence[Sequence[int]] = ((),)
 _AUTO, _EXPAND = ReduceMode.Auto.value, ReduceMode.Expand.value
@@ -119,61 +123,78 @@ def _decoded_again(source: Node, table: Node, *operands: Node, attr: int, payloa
     return _again(source, *operands, attr=attr, payload=payload, colors=Colors(table))
 
 
-def _corner_expansion(node: Node, operands: Sequence[Node]) -> Node:
-    dimension = len(operands) // 2
-    what, channels, large, *axes = node.payload
+def _updates(node: Node, operands: Sequence[Node]) -> Iterator[tuple[Node, Node, Node]]:
+    mask, *others = operands
+    dimension, method, sparse, vertex_type, channels, large, *rest = node.payload
+    axes, codes = rest[:2 * dimension], rest[2 * dimension:]
+    sizes, positions, gradients = others[:dimension], others[dimension:2 * dimension], others[2 * dimension:]
     modes, singles = [WrapMode(mode) for mode in axes[::2]], [bool(single) for single in axes[1::2]]
-    positions = operands[:dimension]
-    grid = Grid.computed(operands[dimension:], modes, singles, channels, positions[0].type, bool(large))
-    return _corner(grid, positions, what, node.attr)
+    grid = Grid.computed(sizes, modes, singles, channels, positions[0].type, bool(large))
+    return Splat(grid, method, positions, codes, gradients, mask, bool(sparse), vertex_type).updates(node.type)
 
 
-def _corner(grid: Grid, positions: Sequence[Node], what: int, number: int) -> Node:
-    """Of a corner of a linear lookup, X changing first: its weight, the number of its texel, or whether that exists."""
-    corners, weights = grid.stencil(METHODS[LINEAR], positions, (0,) * len(positions))
-    sides = [number >> axis & 1 for axis in range(len(positions))]
-    if what == _WEIGHT:
-        return products([[along[side]] for along, side in zip(weights, sides, strict=True)])[0]
-    texel, exists = grid.texel(corners, sides)
-    return texel if exists is None or what == _TEXEL else exists
-
-
-def _corner_again(*operands: Node, attr: int, payload: tuple[int, ...]) -> Node:
-    """What there is of a corner once more, of positions that may have derivatives."""
-    dimension = len(operands) // 2
-    positions, sizes = operands[:dimension], operands[dimension:]
-    what, channels, _, *axes = payload
+def _written_again(memory: Node, operands: Sequence[Node], payload: tuple[int, ...], mode: int) -> Node:
+    """Gradients of texels once more, of what may have derivatives."""
+    mask, *others = operands
+    dimension, method, sparse, vertex_type, channels, _, *rest = payload
+    axes, codes = rest[:2 * dimension], rest[2 * dimension:]
+    sizes, positions, gradients = others[:dimension], others[dimension:2 * dimension], others[2 * dimension:]
     shape = *(int(size.payload) for size in reversed(sizes)), channels
     grid = grid_of(shape, tuple(map(WrapMode, axes[::2])), positions[0].type, False)
-    plain = [primal(position) for position in positions]
-    if what != _WEIGHT or all(tracked(position) is None for position in positions):
-        return _corners(grid, plain, what, (attr,))[0]
-    return _corner(grid, positions, what, attr)
+    return Splat(grid, method, positions, codes, gradients, mask, bool(sparse), vertex_type).added(mode, memory)
 
 
-def _corners(grid: Grid, positions: Sequence[Node], what: int, numbers: Iterable[int]) -> list[Node]:
-    """What there is of some corners, see :func:`_corner`."""
-    type_ = grid.type if what == _WEIGHT else grid.index if what == _TEXEL else BOOL
-    rows: list[Node] = traced_each(_CORNERS[len(positions)], type_, [*positions, *grid.counts], numbers,
-                                   (what, *grid.code))
-    return rows
+class Splat(NamedTuple):
+    """Gradients of what a lookup computes that are added to those of texels, times weights: its opposite."""
 
+    grid: Grid
+    method: int
+    positions: Sequence[Node]
+    codes: Sequence[int]
+    gradients: Sequence[Node]
+    mask: Node
+    sparse: bool
+    #: The type of texels; gradients of half precision are added up in single precision.
+    type: int
 
-#: The numbers of the corners of linear lookups by their count, and of those that are the first of two neighbours.
-_ALL, _FIRST = ({count: tuple(range(0, count, step)) for count in (2, 4, 8)} for step in (1, 2))
+    @property
+    def count(self) -> int:
+        """The number of elements of memory that one lookup adds to."""
+        return METHODS[self.method].texels ** len(self.positions) * len(self.codes)
 
+    def updates(self, type_: int) -> Iterator[tuple[Node, Node, Node]]:
+        """What is added to memory of a type, where, and whether."""
+        grid, positions, wanted_ = self.grid, self.positions, self.mask
+        by_orders: dict[int, dict[int, Node]] = {}
+        for code, gradient in zip(self.codes, self.gradients, strict=True):
+            by_orders.setdefault(code & 511, {})[code >> 9] = gradient
+        for code, gradients in by_orders.items():
+            orders = _orders(code, len(positions))
+            for axis, position, order in zip(grid.axes, positions, orders, strict=True):
+                for _ in range(order):
+                    slope = grid.slope(axis, position, self.method == LINEAR)
+                    gradients = {place: product(node, slope, self.sparse) for place, node in gradients.items()}
+            corners, weights = grid.stencil(METHODS[self.method], positions, orders)
+            for weight, (texel, exists) in zip(products(weights), grid.places(corners), strict=True):
+                mask = wanted_ if exists is None else exists if wanted_ is TRUE else ops.and_(wanted_, exists)
+                for channel, gradient in gradients.items():
+                    part = product(gradient, weight, self.sparse)
+                    if part.type != self.type or self.type != type_:
+                        part = cast(cast(part, self.type), type_)
+                    yield part, texel[channel], mask
 
-def _linear_corners(grid: Grid, positions: Sequence[Node]) -> list[tuple[Node, list[Node], Node | None]]:
-    """Of each corner of a linear lookup its weight, where the channels of its texel are, and whether that exists."""
-    together, numbers = grid.has_neighbours, _ALL[1 << len(positions)]
-    weights = _corners(grid, positions, _WEIGHT, numbers)
-    texels = _corners(grid, positions, _TEXEL, _FIRST[len(numbers)] if together else numbers)
-    exist = _corners(grid, positions, _EXISTS, numbers) if grid.has_border else None
-    found = []
-    for number in numbers:
-        places = grid.positions(texels[number >> 1], number & 1) if together else grid.positions(texels[number])
-        found.append((weights[number], places, None if exist is None else exist[number]))
-    return found
+    def added(self, mode: int, memory: Node) -> Node:
+        """A new version of memory."""
+        grid, positions, gradients = self.grid, self.positions, self.gradients
+        if not _has_rows(grid) or any(tracked(node) is not None for node in (memory, *positions, *gradients)):
+            for part, index, mask in self.updates(memory.type):
+                memory = accumulate(memory, part, index, mask, mode)
+            return memory
+        mask = self.mask if state.region is None else ops.and_(self.mask, state.region.live)
+        payload = (len(positions), self.method, int(self.sparse), self.type, *grid.code, *self.codes)
+        row = traced(_SPLAT, memory.type, [mask, *grid.counts, *map(primal, positions), *map(primal, gradients)],
+                     self.count, payload)
+        return scatter(primal(memory), row, _NOWHERE, mask, ReduceOp.Add.value, mode)
 
 
 def wanted(mask: Node, positions: Sequence[Node]) -> Node:
@@ -337,57 +358,20 @@ class Lookup(Structure):
     def _add_up(self, flow: Flow, vertex: Vertex) -> None:
         """Add gradients, times weights, to those of texels."""
         flow.kernel_ends()
-        grid, wanted_, width = self.texels.grid, self.texels.mask, self.outputs[0][1]
+        grid, width = self.texels.grid, self.outputs[0][1]
         positions = self.operands[1:] if flow.again else self.positions
         part = flow.part(width) if flow.crosses and flow.part is not None and vertex.id <= flow.limit else None
-        by_orders: dict[int, dict[int, Node]] = {}
+        codes, gradients = [], []
         for place, gradient in self.received.items():
-            channel, orders = self.codes[place] >> 9, self.codes[place] & 511
-            if part is not None:
-                gradient = ops.select(part, gradient, grid.zero)
-            if channel < grid.channels:
-                by_orders.setdefault(orders, {})[channel] = gradient
-        sparse, parts = flow.sparse, []
-        for orders, gradients in by_orders.items():
-            if orders:
-                gradients = self._sloped(gradients, positions, orders, sparse)
-            for weight, texel, exists in self._corners(grid, positions, orders):
-                mask = wanted_ if exists is None else exists if wanted_ is TRUE else ops.and_(wanted_, exists)
-                for channel, gradient in gradients.items():
-                    parts.append((product(gradient, weight, sparse), texel[channel], mask))
-        if not parts:
+            if self.codes[place] >> 9 < grid.channels:
+                codes.append(self.codes[place])
+                gradients.append(gradient if part is None else ops.select(part, gradient, grid.zero))
+        if not codes:
             return
+        splat = Splat(grid, self.method, positions, codes, gradients, self.texels.mask, flow.sparse, vertex.type)
         # where there are more gradients than texels, in tables of the threads
-        mode = _EXPAND if vertex.size <= min(_LARGEST_TABLE, 2 * width * len(parts)) else _AUTO
-        flow.write(vertex, functools.partial(_with_parts, parts, vertex.type, mode))
-
-    def _sloped(self, gradients: dict[int, Node], positions: Sequence[Node], orders: int,
-                sparse: bool) -> dict[int, Node]:
-        """The gradients of channels of derivatives, times those of fractions by positions."""
-        grid = self.texels.grid
-        for axis, position, order in zip(grid.axes, positions, _orders(orders, len(positions)), strict=True):
-            for _ in range(order):
-                slope = grid.slope(axis, position, self.method == LINEAR)
-                gradients = {channel: product(node, slope, sparse) for channel, node in gradients.items()}
-        return gradients
-
-    def _corners(self, grid: Grid, positions: Sequence[Node],
-                 orders: int) -> Iterable[tuple[Node, list[Node], Node | None]]:
-        """The weights of all corners, where the channels of their texels are, and whether these exist."""
-        if self.method == LINEAR and not orders and _has_rows(grid) and (
-                positions is self.positions or all(tracked(position) is None for position in positions)):
-            return _linear_corners(grid, positions)
-        corners, weights = grid.stencil(METHODS[self.method], positions, _orders(orders, len(positions)))
-        return [(weight, *place) for weight, place in zip(products(weights), grid.places(corners), strict=True)]
-
-
-def _with_parts(parts: Sequence[tuple[Node, Node, Node]], type_: int, mode: int, memory: Node) -> Node:
-    """A new version of memory, to which parts are added as numbers of a type, each given with its place and a mask."""
-    for part, index, mask in parts:
-        if part.type != type_ or type_ != memory.type:
-            part = cast(cast(part, type_), memory.type)
-        memory = accumulate(memory, part, index, mask, mode)
-    return memory
+        mode = _EXPAND if vertex.size <= min(_LARGEST_TABLE, 2 * width * splat.count) else _AUTO
+        flow.write(vertex, functools.partial(splat.added, mode))
 
 
 def _sum_of_products(gradients: Iterable[Node], slopes: Iterable[Node], sparse: bool) -> Node:
@@ -409,6 +393,6 @@ for _dimension in (1, 2, 3):
     _KINDS[_dimension, True] = composed_row(
         f"decoded{_dimension}", "A channel of a texture of colors: codes, what they mean, and the same.",
         _dimension, _dimension, 50 << _dimension, functools.partial(_expansion, decoded=True), _decoded_again, 2)
-    _CORNERS[_dimension] = composed_row(
-        f"corner{_dimension}", "A corner of a linear lookup: position, number of texels along each axis.",
-        _dimension, _dimension, 10 * _dimension, _corner_expansion, _corner_again, 0)
+#: The row of gradients that are added to those of texels: mask, number of texels along each axis, position, gradients.
+_SPLAT = composed_write("splat", "Gradients of a lookup by texels: mask, sizes, position, gradients.", 160, _updates,
+                        _written_again)
