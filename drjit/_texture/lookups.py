@@ -13,8 +13,9 @@ there, which is a channel of its own.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any
 
 from drjit_core import (
     BAKED,
@@ -59,7 +60,7 @@ NEAREST, LINEAR, SMOOTH, INTERPOLATING = range(len(METHODS))
 _KINDS: dict[tuple[int, bool], int] = {}
 #: The derivatives of the order zero alone.
 _VALUES: Sequence[Sequence[int]] = ((),)
-_AUTO, _EXPAND = ReduceMode.Auto.value, ReduceMode.Expand.value
+_AUTO, _EXPAND, _ADD = ReduceMode.Auto.value, ReduceMode.Expand.value, ReduceOp.Add.value
 #: What expansions are traced under: where a program has cleared one, lookups have none.
 _FLAGS = int(JitFlag.PacketOps) | int(JitFlag.FastMath)
 #: Elements of textures whose gradients may be added up in tables, of which each thread has one: 64 MiB of single
@@ -123,78 +124,83 @@ def _decoded_again(source: Node, table: Node, *operands: Node, attr: int, payloa
     return _again(source, *operands, attr=attr, payload=payload, colors=Colors(table))
 
 
-def _updates(node: Node, operands: Sequence[Node]) -> Iterator[tuple[Node, Node, Node]]:
+def _parts_of(operands: Sequence[Node], payload: tuple[int, ...]) -> tuple[Any, ...]:
+    """What a row of gradients and its payload tell: all that :func:`_updates` is given but for the grid, and what
+    tells of that."""
     mask, *others = operands
-    dimension, method, sparse, vertex_type, channels, large, *rest = node.payload
+    dimension, method, sparse, type_, channels, large, *rest = payload
     axes, codes = rest[:2 * dimension], rest[2 * dimension:]
     sizes, positions, gradients = others[:dimension], others[dimension:2 * dimension], others[2 * dimension:]
-    modes, singles = [WrapMode(mode) for mode in axes[::2]], [bool(single) for single in axes[1::2]]
-    grid = Grid.computed(sizes, modes, singles, channels, positions[0].type, bool(large))
-    return Splat(grid, method, positions, codes, gradients, mask, bool(sparse), vertex_type).updates(node.type)
+    modes, singles = tuple(map(WrapMode, axes[::2])), tuple(map(bool, axes[1::2]))
+    return (method, positions, codes, gradients, mask, sparse, type_), (sizes, modes, singles, channels, large)
 
 
-def _written_again(memory: Node, operands: Sequence[Node], payload: tuple[int, ...], mode: int) -> Node:
-    """Gradients of texels once more, of what may have derivatives."""
-    mask, *others = operands
-    dimension, method, sparse, vertex_type, channels, _, *rest = payload
-    axes, codes = rest[:2 * dimension], rest[2 * dimension:]
-    sizes, positions, gradients = others[:dimension], others[dimension:2 * dimension], others[2 * dimension:]
+def _expanded_updates(node: Node, operands: Sequence[Node]) -> Iterator[tuple[Node, Node, Node]]:
+    parts, (sizes, modes, singles, channels, large) = _parts_of(operands, node.payload)
+    grid = Grid.computed(sizes, modes, singles, channels, parts[1][0].type, bool(large))
+    return _updates(grid, *parts, node.type)
+
+
+def _added_again(memory: Node, operands: Sequence[Node], payload: tuple[int, ...], mode: int) -> Node:
+    """A write of gradients once more, of what may have derivatives."""
+    parts, (sizes, modes, _, channels, _) = _parts_of(operands, payload)
     shape = *(int(size.payload) for size in reversed(sizes)), channels
-    grid = grid_of(shape, tuple(map(WrapMode, axes[::2])), positions[0].type, False)
-    return Splat(grid, method, positions, codes, gradients, mask, bool(sparse), vertex_type).added(mode, memory)
+    return _with_gradients(grid_of(shape, modes, parts[1][0].type, False), *parts, mode, memory)
 
 
-class Splat(NamedTuple):
-    """Gradients of what a lookup computes that are added to those of texels, times weights: its opposite."""
+def _updates(grid: Grid, method: int, positions: Sequence[Node], codes: Sequence[int], gradients: Sequence[Node],
+             wanted_: Node, sparse: bool, texel_type: int, type_: int) -> Iterator[tuple[Node, Node, Node]]:
+    """The opposite of a lookup: what gradients of its results add to those of texels, which are in memory of a type, as
+    numbers of the type of texels; where; and whether."""
+    by_orders: dict[int, dict[int, Node]] = {}
+    for code, gradient in zip(codes, gradients, strict=True):
+        by_orders.setdefault(code & 511, {})[code >> 9] = gradient
+    for code, by_channels in by_orders.items():
+        orders = _orders(code, len(positions))
+        for axis, position, order in zip(grid.axes, positions, orders, strict=True):
+            for _ in range(order):
+                slope = grid.slope(axis, position, method == LINEAR)
+                by_channels = {channel: product(node, slope, sparse) for channel, node in by_channels.items()}
+        corners, weights = grid.stencil(METHODS[method], positions, orders)
+        for weight, (texel, exists) in zip(products(weights), grid.places(corners), strict=True):
+            mask = wanted_ if exists is None else exists if wanted_ is TRUE else ops.and_(wanted_, exists)
+            for channel, gradient in by_channels.items():
+                part = product(gradient, weight, sparse)
+                if part.type != texel_type or texel_type != type_:
+                    part = cast(cast(part, texel_type), type_)
+                yield part, texel[channel], mask
 
-    grid: Grid
-    method: int
-    positions: Sequence[Node]
-    codes: Sequence[int]
-    gradients: Sequence[Node]
-    mask: Node
-    sparse: bool
-    #: The type of texels; gradients of half precision are added up in single precision.
-    type: int
 
-    @property
-    def count(self) -> int:
-        """The number of elements of memory that one lookup adds to."""
-        return METHODS[self.method].texels ** len(self.positions) * len(self.codes)
+def _count(method: int, positions: Sequence[Node], codes: Sequence[int]) -> int:
+    """The number of updates."""
+    count: int = METHODS[method].texels ** len(positions) * len(codes)
+    return count
 
-    def updates(self, type_: int) -> Iterator[tuple[Node, Node, Node]]:
-        """What is added to memory of a type, where, and whether."""
-        grid, positions, wanted_ = self.grid, self.positions, self.mask
-        by_orders: dict[int, dict[int, Node]] = {}
-        for code, gradient in zip(self.codes, self.gradients, strict=True):
-            by_orders.setdefault(code & 511, {})[code >> 9] = gradient
-        for code, gradients in by_orders.items():
-            orders = _orders(code, len(positions))
-            for axis, position, order in zip(grid.axes, positions, orders, strict=True):
-                for _ in range(order):
-                    slope = grid.slope(axis, position, self.method == LINEAR)
-                    gradients = {place: product(node, slope, self.sparse) for place, node in gradients.items()}
-            corners, weights = grid.stencil(METHODS[self.method], positions, orders)
-            for weight, (texel, exists) in zip(products(weights), grid.places(corners), strict=True):
-                mask = wanted_ if exists is None else exists if wanted_ is TRUE else ops.and_(wanted_, exists)
-                for channel, gradient in gradients.items():
-                    part = product(gradient, weight, self.sparse)
-                    if part.type != self.type or self.type != type_:
-                        part = cast(cast(part, self.type), type_)
-                    yield part, texel[channel], mask
 
-    def added(self, mode: int, memory: Node) -> Node:
-        """A new version of memory."""
-        grid, positions, gradients = self.grid, self.positions, self.gradients
-        if not _has_rows(grid) or any(tracked(node) is not None for node in (memory, *positions, *gradients)):
-            for part, index, mask in self.updates(memory.type):
-                memory = accumulate(memory, part, index, mask, mode)
-            return memory
-        mask = self.mask if state.region is None else ops.and_(self.mask, state.region.live)
-        payload = (len(positions), self.method, int(self.sparse), self.type, *grid.code, *self.codes)
-        row = traced(_SPLAT, memory.type, [mask, *grid.counts, *map(primal, positions), *map(primal, gradients)],
-                     self.count, payload)
-        return scatter(primal(memory), row, _NOWHERE, mask, ReduceOp.Add.value, mode)
+def _with_gradients(grid: Grid, method: int, positions: Sequence[Node], codes: Sequence[int],
+                    gradients: Sequence[Node], mask: Node, sparse: bool, type_: int, mode: int,
+                    memory: Node) -> Node:
+    """A new version of memory after the updates of :func:`_updates`: one row, if nothing has derivatives."""
+    values, attached = [*positions, *gradients], tracked(memory) is not None
+    for node in values:
+        attached = attached or tracked(node) is not None
+    if not _has_rows(grid):
+        for part, index, wanted_ in _updates(grid, method, positions, codes, gradients, mask, sparse, type_,
+                                             memory.type):
+            memory = accumulate(memory, part, index, wanted_, mode)
+        return memory
+    if attached:
+        version = _with_gradients(grid, method, [*map(primal, positions)], codes, [*map(primal, gradients)], mask,
+                                  sparse, type_, mode, primal(memory))
+        (version,) = Addition(grid, method, positions, codes, gradients, mask, sparse, type_, mode,
+                              memory).attached([version])
+        return version
+    region = state.region
+    if region is not None:
+        mask = ops.and_(mask, region.live)
+    row = traced(_GRADIENTS, memory.type, [mask, *grid.counts, *map(primal, values)], _count(method, positions, codes),
+                 (len(positions), method, int(sparse), type_, *grid.code, *codes))
+    return scatter(primal(memory), row, _NOWHERE, mask, _ADD, mode)
 
 
 def wanted(mask: Node, positions: Sequence[Node]) -> Node:
@@ -363,15 +369,102 @@ class Lookup(Structure):
         part = flow.part(width) if flow.crosses and flow.part is not None and vertex.id <= flow.limit else None
         codes, gradients = [], []
         for place, gradient in self.received.items():
-            if self.codes[place] >> 9 < grid.channels:
-                codes.append(self.codes[place])
+            code = self.codes[place]
+            if code >> 9 < grid.channels:
+                codes.append(code)
                 gradients.append(gradient if part is None else ops.select(part, gradient, grid.zero))
         if not codes:
             return
-        splat = Splat(grid, self.method, positions, codes, gradients, self.texels.mask, flow.sparse, vertex.type)
         # where there are more gradients than texels, in tables of the threads
-        mode = _EXPAND if vertex.size <= min(_LARGEST_TABLE, 2 * width * splat.count) else _AUTO
-        flow.write(vertex, functools.partial(splat.added, mode))
+        count = _count(self.method, positions, codes)
+        mode = _EXPAND if vertex.size <= min(_LARGEST_TABLE, 2 * width * count) else _AUTO
+        flow.write(vertex, functools.partial(_with_gradients, grid, self.method, positions, codes, gradients,
+                                             self.texels.mask, flow.sparse, vertex.type, mode))
+
+
+class Addition(Structure):
+    """Gradients that are added to those of texels; operands are the memory of these, the components of the position,
+    and the gradients.
+
+    The gradient of the memory is the same before and after, and what it says about gradients and position is a lookup
+    in it, and the derivatives of that.
+    """
+
+    name, label = "Addition", "gradients of texels"
+
+    def __init__(self, grid: Grid, method: int, positions: Sequence[Node], codes: Sequence[int],
+                 gradients: Sequence[Node], mask: Node, sparse: bool, type_: int, mode: int, memory: Node) -> None:
+        super().__init__([memory, *positions, *gradients])
+        self.operands[0] = literal(memory.type, 0)  # which nobody reads
+        self.grid, self.method, self.codes, self.mask = grid, method, codes, mask
+        self.sparse, self.type, self.mode = sparse, type_, mode
+
+    def nodes(self) -> list[Node]:
+        """The values that the derivative needs: memory is not read."""
+        return [*super().nodes()[1:], self.mask]
+
+    def moved(self, copy: Copy) -> Structure:
+        """A copy where other nodes and vertices stand for those that it has kept."""
+        new: Any = super().moved(copy)
+        new.mask = copy.node(self.mask)
+        return new  # type: ignore[no-any-return]
+
+    def _parts(self, flow: Flow) -> tuple[list[Node], list[Node]]:
+        """Positions and gradients."""
+        _, *operands = self.kept(flow)
+        count = len(self.grid.axes)
+        return operands[:count], operands[count:]
+
+    def _said(self, value: Node, gradient: Node, positions: Sequence[Node]) -> Node:
+        """A value, where a gradient counts: as a zero of a sparse one it does not, at positions that are not finite."""
+        if not self.sparse:
+            return value
+        zero, infinity = self.grid.zero, self.grid.number(math.inf)
+        counts, *more = [ops.lt(ops.abs(primal(position)), infinity) for position in positions]
+        for each in more:
+            counts = ops.and_(counts, each)
+        return ops.select(ops.or_(counts, ops.neq(primal(gradient), zero)), value, zero)
+
+    def reverse(self, flow: Flow) -> None:
+        """Let the gradient flow to gradients, positions and memory."""
+        positions, gradients = self._parts(flow)
+        _, size = self.outputs[0]
+        flow.give(self.vertices[0], self.received[0], size, True)
+        flow.kernel_ends()
+        texels = Texels(self.grid, broadcast(self.received[0], size), self.mask)
+        count = len(positions)
+        by_positions, by_gradients = self.vertices[1:count + 1], self.vertices[count + 1:]
+        width = max([node.size for node in (*positions, *gradients, self.mask)])
+        if any(vertex is not None and flow.takes(vertex) for vertex in by_gradients):
+            found = _channels(texels, self.method, positions, self.codes)
+            for vertex, value, gradient in zip(by_gradients, found, gradients, strict=True):
+                if vertex is not None:
+                    flow.bring(vertex, self._said(value, gradient, positions), width)
+        for axis, vertex in enumerate(by_positions):
+            if vertex is not None and flow.takes(vertex):
+                slopes = _channels(texels, self.method, positions, [_once_more(code, axis) for code in self.codes])
+                flow.bring(vertex, _sum_of_products(gradients, slopes, self.sparse), width)
+
+    def forward(self, flow: Flow) -> None:
+        """Let changes of gradients and positions flow to memory."""
+        positions, gradients = self._parts(flow)
+        count, (type_, size) = len(positions), self.outputs[0]
+        memory, *changes = self.changes(flow)
+        memory = literal(type_, 0, size) if memory is None else broadcast(memory, size)
+
+        def added(codes: Sequence[int], parts: Sequence[Node], memory: Node) -> Node:
+            return _with_gradients(self.grid, self.method, positions, codes, parts, self.mask, True, self.type,
+                                   self.mode, memory)
+
+        changed = [(code, self._said(change, gradient, positions)) for code, change, gradient in zip(
+            self.codes, changes[count:], gradients, strict=True) if change is not None]
+        if changed:
+            memory = added([code for code, _ in changed], [change for _, change in changed], memory)
+        for axis, change in enumerate(changes[:count]):
+            if change is not None:
+                memory = added([_once_more(code, axis) for code in self.codes],
+                               [product(gradient, change, True) for gradient in gradients], memory)
+        self.sent[0] = memory
 
 
 def _sum_of_products(gradients: Iterable[Node], slopes: Iterable[Node], sparse: bool) -> Node:
@@ -393,6 +486,6 @@ for _dimension in (1, 2, 3):
     _KINDS[_dimension, True] = composed_row(
         f"decoded{_dimension}", "A channel of a texture of colors: codes, what they mean, and the same.",
         _dimension, _dimension, 50 << _dimension, functools.partial(_expansion, decoded=True), _decoded_again, 2)
-#: The row of gradients that are added to those of texels: mask, number of texels along each axis, position, gradients.
-_SPLAT = composed_write("splat", "Gradients of a lookup by texels: mask, sizes, position, gradients.", 160, _updates,
-                        _written_again)
+#: Gradients of what a lookup computes, as they are added to those of texels.
+_GRADIENTS = composed_write("texel_gradients", "Gradients of a lookup by texels: mask, number of texels along each axis, "
+                            "position, gradients of results.", 160, _expanded_updates, _added_again)
