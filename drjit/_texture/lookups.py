@@ -124,15 +124,19 @@ def _decoded_again(source: Node, table: Node, *operands: Node, attr: int, payloa
     return _again(source, *operands, attr=attr, payload=payload, colors=Colors(table))
 
 
-def _parts_of(operands: Sequence[Node], payload: tuple[int, ...]) -> tuple[Any, ...]:
-    """What a row of gradients and its payload tell: all that :func:`_updates` is given but for the grid, and what
-    tells of that."""
+#: Method, positions, codes of what is computed, gradients of that, mask, whether zeros say nothing, type of texels.
+_Parts = tuple[int, Sequence[Node], Sequence[int], Sequence[Node], Node, bool, int]
+
+
+def _parts_of(operands: Sequence[Node], payload: tuple[int, ...]) -> tuple[_Parts, Any]:
+    """What a row of gradients and its payload tell: all that :func:`_updates` is given but for the grid, and what is
+    known of that."""
     mask, *others = operands
     dimension, method, sparse, type_, channels, large, *rest = payload
     axes, codes = rest[:2 * dimension], rest[2 * dimension:]
     sizes, positions, gradients = others[:dimension], others[dimension:2 * dimension], others[2 * dimension:]
     modes, singles = tuple(map(WrapMode, axes[::2])), tuple(map(bool, axes[1::2]))
-    return (method, positions, codes, gradients, mask, sparse, type_), (sizes, modes, singles, channels, large)
+    return (method, positions, codes, gradients, mask, bool(sparse), type_), (sizes, modes, singles, channels, large)
 
 
 def _expanded_updates(node: Node, operands: Sequence[Node]) -> Iterator[tuple[Node, Node, Node]]:
@@ -487,5 +491,6 @@ for _dimension in (1, 2, 3):
         f"decoded{_dimension}", "A channel of a texture of colors: codes, what they mean, and the same.",
         _dimension, _dimension, 50 << _dimension, functools.partial(_expansion, decoded=True), _decoded_again, 2)
 #: Gradients of what a lookup computes, as they are added to those of texels.
-_GRADIENTS = composed_write("texel_gradients", "Gradients of a lookup by texels: mask, number of texels along each axis, "
-                            "position, gradients of results.", 160, _expanded_updates, _added_again)
+_GRADIENTS = composed_write(
+    "texel_gradients", "Gradients of a lookup by texels: mask, number of texels along each axis, position, gradients.",
+    160, _expanded_updates, _added_again)

@@ -745,9 +745,10 @@ class Program:
 
     def let_stand_for(self, part: Node, write: Node) -> None:
         """Let a node stand for a part of what a write is, which accesses memory as that does."""
-        for known in (self.pointers, self.strategies, self.checks):
+        tables: tuple[dict[int, Any], ...] = self.pointers, self.strategies, self.checks
+        for known in tables:
             if write.id in known:
-                known[part.id] = known[write.id]  # type: ignore[index]
+                known[part.id] = known[write.id]
         if write.id in self.alone:
             self.alone.add(part.id)
 

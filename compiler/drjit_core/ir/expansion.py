@@ -12,7 +12,7 @@ the graph, and in a kernel as many writes as there are updates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ..flags import JitFlag, state
@@ -67,7 +67,10 @@ def stands_for_updates(node: Node) -> bool:
 
 def count_updates(writes: Iterable[Node]) -> int:
     """How many updates some writes are."""
-    return sum([node.d1.attr if stands_for_updates(node) else 1 for node in writes])  # type: ignore[union-attr]
+    count = 0
+    for node in writes:
+        count += node.d1.attr if stands_for_updates(node) else 1  # type: ignore[union-attr]
+    return count
 
 
 def updates_of(write: Node, stand_in: Callable[[Node], Node]) -> list[tuple[Node, Node, Node]]:
