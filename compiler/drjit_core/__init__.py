@@ -26,7 +26,7 @@ from .control.blend import blend
 from .control.capture import Capture, capture
 from .control.choice import Versions, call, chosen, cond
 from .control.compare import are_same
-from .control.composed import composed_row
+from .control.composed import composed_row, composed_write
 from .control.construct import Functions, Restart, adopt, depend_on, late_formal, late_variable, outlived, unusable
 from .control.loop import repeated, while_loop
 from .control.source import count_holders
@@ -91,7 +91,7 @@ from .ir.labels import index_of, label_of, set_label
 from .ir.node import BAKED, PARAMETER, SHAPE, Node
 from .ir.products import add_outer_sums, outer_sums, products, require_matrix
 from .ir.region import all_operands, is_apart, is_version, operands, origin_of
-from .ir.structured import traced_each
+from .ir.structured import traced, traced_each
 from .ir.steps import step, step_again, transposed, transposed_source
 from .ir.vertex import HUB, LEAF, Vertex, any_vertex, last_vertex, live_vertices
 from .ir.symbolic import (

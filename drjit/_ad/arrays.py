@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import drjit_core as core
@@ -48,12 +47,9 @@ def differentiable(value: object) -> bool:
     return isinstance(value, ArrayBase) and value._record.diff and value._kind == "f"
 
 
-def variables(function: str, *args: Any) -> Iterator[Any]:
+def variables(function: str, *args: Any) -> list[Any]:
     """The arrays in PyTrees that can track derivatives."""
-    for arg in args:
-        for leaf in known_leaves(arg, function):
-            if differentiable(leaf):
-                yield leaf
+    return [leaf for arg in args for leaf in known_leaves(arg, function) if differentiable(leaf)]
 
 
 def vertices_of(function: str, *args: Any, known: bool = False) -> list[Vertex]:
@@ -93,16 +89,18 @@ def enable_grad(*args: Any) -> None:
     if scope is not None and not scope.records:
         return
     for array in variables("drjit.enable_grad", *args):
-        nodes = array._nodes()
+        nodes, new = array._nodes(), []
         for node in nodes:
-            if vertex_of(node) is not None and is_apart(primal(node)) and not surely_tracked(node):
+            if vertex_of(node) is None:
+                # (Variables of users have some information, others have none: see `drjit.detail.is_variable`.)
+                node = dual(primal(node), Vertex(LEAF, node.type, node.size, info=array._name))
+            elif is_apart(primal(node)) and not surely_tracked(node):
                 raise core.SymbolicValue(
                     "drjit.enable_grad(): the array was made outside of the symbolic loop that is being traced, whose "
                     "derivatives would not be those of what it is outside. Enable them before the loop.")
-        if any(vertex_of(node) is None for node in nodes):
-            # (Variables of users have some information, others have none: see `drjit.detail.is_variable`.)
-            store(array, [node if vertex_of(node) is not None else
-                          dual(primal(node), Vertex(LEAF, node.type, node.size, info=array._name)) for node in nodes])
+            new.append(node)
+        if new != nodes:
+            store(array, new)
 
 
 def disable_grad(*args: Any) -> None:

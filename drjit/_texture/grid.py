@@ -303,18 +303,6 @@ class Grid:
                     first = texel if row is None else ops.add(row, texel)
                 yield self.positions(first, number if neighbours else 0), _both(known, exists)
 
-    def texel(self, corners: Sequence[Corners], sides: Sequence[int]) -> tuple[Node, Node | None]:
-        """The number of one of the texels at corners in memory, and whether it exists, if it may not."""
-        total: Node | None = None
-        known: Node | None = None
-        for number in range(len(corners) - 1, -1, -1):
-            indices, exist, _ = corners[number]
-            part, exists = self._wide(indices[sides[number]]), exist[sides[number]]
-            part = ops.mul(part, self.strides[number]) if number else part
-            total, known = part if total is None else ops.add(total, part), _both(known, exists)
-        assert total is not None
-        return total, known
-
     def _wide(self, index: Node) -> Node:
         return cast(index, UINT64) if self.large else index
 

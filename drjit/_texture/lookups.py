@@ -13,9 +13,12 @@ there, which is a channel of its own.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from drjit_core import (
+    BAKED,
     COMPUTES_IN,
     KIND,
     Copy,
@@ -23,39 +26,41 @@ from drjit_core import (
     JitFlag,
     Node,
     ReduceMode,
+    ReduceOp,
     Vertex,
     WrapMode,
     accumulate,
     cast,
     composed_row,
+    composed_write,
     literal,
     primal,
     product,
     read_memory,
+    scatter,
     state,
+    traced,
     traced_each,
     tracked,
 )
 
 from .._access.lanes import TRUE, begun, with_lanes
 from .._base.nodes import broadcast
-from .._base.types import BOOL
+from .._base.types import UINT32
 from .._functions.structure import Structure
 from .grid import METHODS, Colors, Grid, Texels, grid_of, ops, products
 
 __all__ = ["INTERPOLATING", "LINEAR", "NEAREST", "SMOOTH", "lookup", "wanted"]
 
+_NOWHERE = literal(UINT32, 0, 1, BAKED)
 _LITERAL, _BOUND = KIND["literal"], KIND["bound"]
 #: What lookups compute, by a number that is part of the program.
 NEAREST, LINEAR, SMOOTH, INTERPOLATING = range(len(METHODS))
 #: Rows by the number of dimensions, and by whether texels are codes of colors, which a table decodes.
 _KINDS: dict[tuple[int, bool], int] = {}
-#: Rows of corners of lookups, by the number of dimensions: of what, is part of the program.
-_CORNERS: dict[int, int] = {}
-_WEIGHT, _TEXEL, _EXISTS = range(3)
 #: The derivatives of the order zero alone.
 _VALUES: Sequence[Sequence[int]] = ((),)
-_AUTO, _EXPAND = ReduceMode.Auto.value, ReduceMode.Expand.value
+_AUTO, _EXPAND, _ADD = ReduceMode.Auto.value, ReduceMode.Expand.value, ReduceOp.Add.value
 #: What expansions are traced under: where a program has cleared one, lookups have none.
 _FLAGS = int(JitFlag.PacketOps) | int(JitFlag.FastMath)
 #: Elements of textures whose gradients may be added up in tables, of which each thread has one: 64 MiB of single
@@ -119,61 +124,87 @@ def _decoded_again(source: Node, table: Node, *operands: Node, attr: int, payloa
     return _again(source, *operands, attr=attr, payload=payload, colors=Colors(table))
 
 
-def _corner_expansion(node: Node, operands: Sequence[Node]) -> Node:
-    dimension = len(operands) // 2
-    what, channels, large, *axes = node.payload
-    modes, singles = [WrapMode(mode) for mode in axes[::2]], [bool(single) for single in axes[1::2]]
-    positions = operands[:dimension]
-    grid = Grid.computed(operands[dimension:], modes, singles, channels, positions[0].type, bool(large))
-    return _corner(grid, positions, what, node.attr)
+#: Method, positions, codes of what is computed, gradients of that, mask, whether zeros say nothing, type of texels.
+_Parts = tuple[int, Sequence[Node], Sequence[int], Sequence[Node], Node, bool, int]
 
 
-def _corner(grid: Grid, positions: Sequence[Node], what: int, number: int) -> Node:
-    """Of a corner of a linear lookup, X changing first: its weight, the number of its texel, or whether that exists."""
-    corners, weights = grid.stencil(METHODS[LINEAR], positions, (0,) * len(positions))
-    sides = [number >> axis & 1 for axis in range(len(positions))]
-    if what == _WEIGHT:
-        return products([[along[side]] for along, side in zip(weights, sides, strict=True)])[0]
-    texel, exists = grid.texel(corners, sides)
-    return texel if exists is None or what == _TEXEL else exists
+def _parts_of(operands: Sequence[Node], payload: tuple[int, ...]) -> tuple[_Parts, Any]:
+    """What a row of gradients and its payload tell: all that :func:`_updates` is given but for the grid, and what is
+    known of that."""
+    mask, *others = operands
+    dimension, method, sparse, type_, channels, large, *rest = payload
+    axes, codes = rest[:2 * dimension], rest[2 * dimension:]
+    sizes, positions, gradients = others[:dimension], others[dimension:2 * dimension], others[2 * dimension:]
+    modes, singles = tuple(map(WrapMode, axes[::2])), tuple(map(bool, axes[1::2]))
+    return (method, positions, codes, gradients, mask, bool(sparse), type_), (sizes, modes, singles, channels, large)
 
 
-def _corner_again(*operands: Node, attr: int, payload: tuple[int, ...]) -> Node:
-    """What there is of a corner once more, of positions that may have derivatives."""
-    dimension = len(operands) // 2
-    positions, sizes = operands[:dimension], operands[dimension:]
-    what, channels, _, *axes = payload
+def _expanded_updates(node: Node, operands: Sequence[Node]) -> Iterator[tuple[Node, Node, Node]]:
+    parts, (sizes, modes, singles, channels, large) = _parts_of(operands, node.payload)
+    grid = Grid.computed(sizes, modes, singles, channels, parts[1][0].type, bool(large))
+    return _updates(grid, *parts, node.type)
+
+
+def _added_again(memory: Node, operands: Sequence[Node], payload: tuple[int, ...], mode: int) -> Node:
+    """A write of gradients once more, of what may have derivatives."""
+    parts, (sizes, modes, _, channels, _) = _parts_of(operands, payload)
     shape = *(int(size.payload) for size in reversed(sizes)), channels
-    grid = grid_of(shape, tuple(map(WrapMode, axes[::2])), positions[0].type, False)
-    plain = [primal(position) for position in positions]
-    if what != _WEIGHT or all(tracked(position) is None for position in positions):
-        return _corners(grid, plain, what, (attr,))[0]
-    return _corner(grid, positions, what, attr)
+    return _with_gradients(grid_of(shape, modes, parts[1][0].type, False), *parts, mode, memory)
 
 
-def _corners(grid: Grid, positions: Sequence[Node], what: int, numbers: Iterable[int]) -> list[Node]:
-    """What there is of some corners, see :func:`_corner`."""
-    type_ = grid.type if what == _WEIGHT else grid.index if what == _TEXEL else BOOL
-    rows: list[Node] = traced_each(_CORNERS[len(positions)], type_, [*positions, *grid.counts], numbers,
-                                   (what, *grid.code))
-    return rows
+def _updates(grid: Grid, method: int, positions: Sequence[Node], codes: Sequence[int], gradients: Sequence[Node],
+             wanted_: Node, sparse: bool, texel_type: int, type_: int) -> Iterator[tuple[Node, Node, Node]]:
+    """The opposite of a lookup: what gradients of its results add to those of texels, which are in memory of a type, as
+    numbers of the type of texels; where; and whether."""
+    by_orders: dict[int, dict[int, Node]] = {}
+    for code, gradient in zip(codes, gradients, strict=True):
+        by_orders.setdefault(code & 511, {})[code >> 9] = gradient
+    for code, by_channels in by_orders.items():
+        orders = _orders(code, len(positions))
+        for axis, position, order in zip(grid.axes, positions, orders, strict=True):
+            for _ in range(order):
+                slope = grid.slope(axis, position, method == LINEAR)
+                by_channels = {channel: product(node, slope, sparse) for channel, node in by_channels.items()}
+        corners, weights = grid.stencil(METHODS[method], positions, orders)
+        for weight, (texel, exists) in zip(products(weights), grid.places(corners), strict=True):
+            mask = wanted_ if exists is None else exists if wanted_ is TRUE else ops.and_(wanted_, exists)
+            for channel, gradient in by_channels.items():
+                part = product(gradient, weight, sparse)
+                if part.type != texel_type or texel_type != type_:
+                    part = cast(cast(part, texel_type), type_)
+                yield part, texel[channel], mask
 
 
-#: The numbers of the corners of linear lookups by their count, and of those that are the first of two neighbours.
-_ALL, _FIRST = ({count: tuple(range(0, count, step)) for count in (2, 4, 8)} for step in (1, 2))
+def _count(method: int, positions: Sequence[Node], codes: Sequence[int]) -> int:
+    """The number of updates."""
+    count: int = METHODS[method].texels ** len(positions) * len(codes)
+    return count
 
 
-def _linear_corners(grid: Grid, positions: Sequence[Node]) -> list[tuple[Node, list[Node], Node | None]]:
-    """Of each corner of a linear lookup its weight, where the channels of its texel are, and whether that exists."""
-    together, numbers = grid.has_neighbours, _ALL[1 << len(positions)]
-    weights = _corners(grid, positions, _WEIGHT, numbers)
-    texels = _corners(grid, positions, _TEXEL, _FIRST[len(numbers)] if together else numbers)
-    exist = _corners(grid, positions, _EXISTS, numbers) if grid.has_border else None
-    found = []
-    for number in numbers:
-        places = grid.positions(texels[number >> 1], number & 1) if together else grid.positions(texels[number])
-        found.append((weights[number], places, None if exist is None else exist[number]))
-    return found
+def _with_gradients(grid: Grid, method: int, positions: Sequence[Node], codes: Sequence[int],
+                    gradients: Sequence[Node], mask: Node, sparse: bool, type_: int, mode: int,
+                    memory: Node) -> Node:
+    """A new version of memory after the updates of :func:`_updates`: one row, if nothing has derivatives."""
+    values, attached = [*positions, *gradients], tracked(memory) is not None
+    for node in values:
+        attached = attached or tracked(node) is not None
+    if not _has_rows(grid):
+        for part, index, wanted_ in _updates(grid, method, positions, codes, gradients, mask, sparse, type_,
+                                             memory.type):
+            memory = accumulate(memory, part, index, wanted_, mode)
+        return memory
+    if attached:
+        version = _with_gradients(grid, method, [*map(primal, positions)], codes, [*map(primal, gradients)], mask,
+                                  sparse, type_, mode, primal(memory))
+        (version,) = Addition(grid, method, positions, codes, gradients, mask, sparse, type_, mode,
+                              memory).attached([version])
+        return version
+    region = state.region
+    if region is not None:
+        mask = ops.and_(mask, region.live)
+    row = traced(_GRADIENTS, memory.type, [mask, *grid.counts, *map(primal, values)], _count(method, positions, codes),
+                 (len(positions), method, int(sparse), type_, *grid.code, *codes))
+    return scatter(primal(memory), row, _NOWHERE, mask, _ADD, mode)
 
 
 def wanted(mask: Node, positions: Sequence[Node]) -> Node:
@@ -337,57 +368,107 @@ class Lookup(Structure):
     def _add_up(self, flow: Flow, vertex: Vertex) -> None:
         """Add gradients, times weights, to those of texels."""
         flow.kernel_ends()
-        grid, wanted_, width = self.texels.grid, self.texels.mask, self.outputs[0][1]
+        grid, width = self.texels.grid, self.outputs[0][1]
         positions = self.operands[1:] if flow.again else self.positions
         part = flow.part(width) if flow.crosses and flow.part is not None and vertex.id <= flow.limit else None
-        by_orders: dict[int, dict[int, Node]] = {}
+        codes, gradients = [], []
         for place, gradient in self.received.items():
-            channel, orders = self.codes[place] >> 9, self.codes[place] & 511
-            if part is not None:
-                gradient = ops.select(part, gradient, grid.zero)
-            if channel < grid.channels:
-                by_orders.setdefault(orders, {})[channel] = gradient
-        sparse, parts = flow.sparse, []
-        for orders, gradients in by_orders.items():
-            if orders:
-                gradients = self._sloped(gradients, positions, orders, sparse)
-            for weight, texel, exists in self._corners(grid, positions, orders):
-                mask = wanted_ if exists is None else exists if wanted_ is TRUE else ops.and_(wanted_, exists)
-                for channel, gradient in gradients.items():
-                    parts.append((product(gradient, weight, sparse), texel[channel], mask))
-        if not parts:
+            code = self.codes[place]
+            if code >> 9 < grid.channels:
+                codes.append(code)
+                gradients.append(gradient if part is None else ops.select(part, gradient, grid.zero))
+        if not codes:
             return
         # where there are more gradients than texels, in tables of the threads
-        mode = _EXPAND if vertex.size <= min(_LARGEST_TABLE, 2 * width * len(parts)) else _AUTO
-        flow.write(vertex, functools.partial(_with_parts, parts, vertex.type, mode))
-
-    def _sloped(self, gradients: dict[int, Node], positions: Sequence[Node], orders: int,
-                sparse: bool) -> dict[int, Node]:
-        """The gradients of channels of derivatives, times those of fractions by positions."""
-        grid = self.texels.grid
-        for axis, position, order in zip(grid.axes, positions, _orders(orders, len(positions)), strict=True):
-            for _ in range(order):
-                slope = grid.slope(axis, position, self.method == LINEAR)
-                gradients = {channel: product(node, slope, sparse) for channel, node in gradients.items()}
-        return gradients
-
-    def _corners(self, grid: Grid, positions: Sequence[Node],
-                 orders: int) -> Iterable[tuple[Node, list[Node], Node | None]]:
-        """The weights of all corners, where the channels of their texels are, and whether these exist."""
-        if self.method == LINEAR and not orders and _has_rows(grid) and (
-                positions is self.positions or all(tracked(position) is None for position in positions)):
-            return _linear_corners(grid, positions)
-        corners, weights = grid.stencil(METHODS[self.method], positions, _orders(orders, len(positions)))
-        return [(weight, *place) for weight, place in zip(products(weights), grid.places(corners), strict=True)]
+        count = _count(self.method, positions, codes)
+        mode = _EXPAND if vertex.size <= min(_LARGEST_TABLE, 2 * width * count) else _AUTO
+        flow.write(vertex, functools.partial(_with_gradients, grid, self.method, positions, codes, gradients,
+                                             self.texels.mask, flow.sparse, vertex.type, mode))
 
 
-def _with_parts(parts: Sequence[tuple[Node, Node, Node]], type_: int, mode: int, memory: Node) -> Node:
-    """A new version of memory, to which parts are added as numbers of a type, each given with its place and a mask."""
-    for part, index, mask in parts:
-        if part.type != type_ or type_ != memory.type:
-            part = cast(cast(part, type_), memory.type)
-        memory = accumulate(memory, part, index, mask, mode)
-    return memory
+class Addition(Structure):
+    """Gradients that are added to those of texels; operands are the memory of these, the components of the position,
+    and the gradients.
+
+    The gradient of the memory is the same before and after, and what it says about gradients and position is a lookup
+    in it, and the derivatives of that.
+    """
+
+    name, label = "Addition", "gradients of texels"
+
+    def __init__(self, grid: Grid, method: int, positions: Sequence[Node], codes: Sequence[int],
+                 gradients: Sequence[Node], mask: Node, sparse: bool, type_: int, mode: int, memory: Node) -> None:
+        super().__init__([memory, *positions, *gradients])
+        self.operands[0] = literal(memory.type, 0)  # which nobody reads
+        self.grid, self.method, self.codes, self.mask = grid, method, codes, mask
+        self.sparse, self.type, self.mode = sparse, type_, mode
+
+    def nodes(self) -> list[Node]:
+        """The values that the derivative needs: memory is not read."""
+        return [*super().nodes()[1:], self.mask]
+
+    def moved(self, copy: Copy) -> Structure:
+        """A copy where other nodes and vertices stand for those that it has kept."""
+        new: Any = super().moved(copy)
+        new.mask = copy.node(self.mask)
+        return new  # type: ignore[no-any-return]
+
+    def _parts(self, flow: Flow) -> tuple[list[Node], list[Node]]:
+        """Positions and gradients."""
+        _, *operands = self.kept(flow)
+        count = len(self.grid.axes)
+        return operands[:count], operands[count:]
+
+    def _said(self, value: Node, gradient: Node, positions: Sequence[Node]) -> Node:
+        """A value, where a gradient counts: as a zero of a sparse one it does not, at positions that are not finite."""
+        if not self.sparse:
+            return value
+        zero, infinity = self.grid.zero, self.grid.number(math.inf)
+        counts, *more = [ops.lt(ops.abs(primal(position)), infinity) for position in positions]
+        for each in more:
+            counts = ops.and_(counts, each)
+        return ops.select(ops.or_(counts, ops.neq(primal(gradient), zero)), value, zero)
+
+    def reverse(self, flow: Flow) -> None:
+        """Let the gradient flow to gradients, positions and memory."""
+        positions, gradients = self._parts(flow)
+        _, size = self.outputs[0]
+        flow.give(self.vertices[0], self.received[0], size, True)
+        flow.kernel_ends()
+        texels = Texels(self.grid, broadcast(self.received[0], size), self.mask)
+        count = len(positions)
+        by_positions, by_gradients = self.vertices[1:count + 1], self.vertices[count + 1:]
+        width = max([node.size for node in (*positions, *gradients, self.mask)])
+        if any(vertex is not None and flow.takes(vertex) for vertex in by_gradients):
+            found = _channels(texels, self.method, positions, self.codes)
+            for vertex, value, gradient in zip(by_gradients, found, gradients, strict=True):
+                if vertex is not None:
+                    flow.bring(vertex, self._said(value, gradient, positions), width)
+        for axis, vertex in enumerate(by_positions):
+            if vertex is not None and flow.takes(vertex):
+                slopes = _channels(texels, self.method, positions, [_once_more(code, axis) for code in self.codes])
+                flow.bring(vertex, _sum_of_products(gradients, slopes, self.sparse), width)
+
+    def forward(self, flow: Flow) -> None:
+        """Let changes of gradients and positions flow to memory."""
+        positions, gradients = self._parts(flow)
+        count, (type_, size) = len(positions), self.outputs[0]
+        memory, *changes = self.changes(flow)
+        memory = literal(type_, 0, size) if memory is None else broadcast(memory, size)
+
+        def added(codes: Sequence[int], parts: Sequence[Node], memory: Node) -> Node:
+            return _with_gradients(self.grid, self.method, positions, codes, parts, self.mask, True, self.type,
+                                   self.mode, memory)
+
+        changed = [(code, self._said(change, gradient, positions)) for code, change, gradient in zip(
+            self.codes, changes[count:], gradients, strict=True) if change is not None]
+        if changed:
+            memory = added([code for code, _ in changed], [change for _, change in changed], memory)
+        for axis, change in enumerate(changes[:count]):
+            if change is not None:
+                memory = added([_once_more(code, axis) for code in self.codes],
+                               [product(gradient, change, True) for gradient in gradients], memory)
+        self.sent[0] = memory
 
 
 def _sum_of_products(gradients: Iterable[Node], slopes: Iterable[Node], sparse: bool) -> Node:
@@ -409,6 +490,7 @@ for _dimension in (1, 2, 3):
     _KINDS[_dimension, True] = composed_row(
         f"decoded{_dimension}", "A channel of a texture of colors: codes, what they mean, and the same.",
         _dimension, _dimension, 50 << _dimension, functools.partial(_expansion, decoded=True), _decoded_again, 2)
-    _CORNERS[_dimension] = composed_row(
-        f"corner{_dimension}", "A corner of a linear lookup: position, number of texels along each axis.",
-        _dimension, _dimension, 10 * _dimension, _corner_expansion, _corner_again, 0)
+#: Gradients of what a lookup computes, as they are added to those of texels.
+_GRADIENTS = composed_write(
+    "texel_gradients", "Gradients of a lookup by texels: mask, number of texels along each axis, position, gradients.",
+    160, _expanded_updates, _added_again)

@@ -640,7 +640,7 @@ def test_every_row_has_a_rule_or_a_reason() -> None:
     # the same value; exchanges, see below; those of steps; networks' own; what others are expanded to
     others = {"opaque", "fetch", "pack", "step", "product", "outer", "sin_reduced", "cos_reduced"}
     # those of textures, if these have been used, are traced as what they are made of where derivatives are
-    others |= {row.name for row in OPS if row.name.startswith(("lookup", "decoded", "corner"))}
+    others |= {row.name for row in OPS if row.name.startswith(("lookup", "decoded", "texel_gradients"))}
     assert without == constant | leaves | regions | others
     positions = {"extremum", "count", "compress"}
     assert set(STEPS) == positions | STRUCTURE.keys() & set(STEPS)

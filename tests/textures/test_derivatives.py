@@ -293,6 +293,67 @@ def test_second_order_matches_differences_of_gradients(method: str, dimension: i
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+def repeated(look: Any, p: Any) -> Any:
+    state = UInt(0), dr.zeros(Float64, dr.width(p)), p
+    return dr.while_loop(state, lambda i, s, q: i < 3, lambda i, s, q: (i + 1, s + look(q), q * 0.9),
+                         max_iterations=3, mode="symbolic")[1]
+
+
+def chosen(look: Any, p: Any) -> Any:
+    return dr.if_stmt((p,), p.x > 0.4, lambda q: look(q) * 2, lambda q: look(q * 0.5) + 1, mode="symbolic")
+
+
+def called(look: Any, p: Any) -> Any:
+    """More functions than become branches."""
+    targets = [look, lambda q: look(q * 0.5) * 3, lambda q: q.x * look(q + 0.1), lambda q: dr.sin(look(q))] * 2
+    return dr.switch(UInt(p.x * 3.9), targets, p, mode="symbolic")
+
+
+@pytest.mark.parametrize("mode", [WrapMode.Clamp, WrapMode.Border])
+@pytest.mark.parametrize("method", ["eval", "eval_cubic"])
+@pytest.mark.parametrize("construct", [repeated, chosen, called])
+def test_second_order_within_constructs_matches_differences(construct: Any, method: str, mode: WrapMode) -> None:
+    cls, kind, shape = TEXTURES[2]
+    rng = np.random.default_rng(len(method))
+    data, position = rng.random((*shape, 2)), rng.random((2, 9)) * 0.9 + 0.05
+    changes = rng.random(data.shape) - 0.5, rng.random(position.shape) - 0.5
+
+    def total(texels: Any, p: Any) -> Any:
+        texture = cls(texels, wrap_mode=mode)
+
+        def look(q: Any) -> Any:
+            x, y = getattr(texture, method)(q)
+            return x * y + x
+
+        return dr.sum(construct(look, p))
+
+    def gradient(step: float) -> Any:
+        texels, p = TensorXf64(data + step * changes[0]), kind(position + step * changes[1])
+        dr.enable_grad(texels, p)
+        dr.backward(total(texels, p))
+        return np.concatenate([dr.grad(texels).numpy().ravel(), dr.grad(p).numpy().ravel()])
+
+    expected = (gradient(1e-6) - gradient(-1e-6)) / 2e-6
+    _, found = dr.hvp(total, (TensorXf64(data), kind(position)), (TensorXf64(changes[0]), kind(changes[1])))
+    found = np.concatenate([found[0].numpy().ravel(), found[1].numpy().ravel()])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)  # of differences at 1e-6 in double precision
+
+
+@pytest.mark.parametrize("method", ["eval", "eval_cubic"])
+def test_lookups_that_nobody_wants_say_nothing_in_second_order(method: str) -> None:
+    texels = TensorXf64(np.arange(12.0).reshape(3, 2, 2))
+    position = Array2f64([float("nan"), 0.4, 0.6], [0.5, float("inf"), 0.6])
+
+    def total(texels: Any) -> Any:
+        x, y = getattr(Texture2f64(texels), method)(position)
+        return dr.sum(dr.select(Bool(False, False, True), x * y, 0))
+
+    gradient, product = dr.hvp(total, texels, texels)
+    assert np.isfinite(gradient.numpy()).all() and np.isfinite(product.numpy()).all()
+    # of a quadratic form
+    np.testing.assert_allclose(product.numpy(), gradient.numpy(), rtol=1e-12)
+
+
 def test_derivatives_of_the_fourth_order_are_zero() -> None:
     texture, position = Texture1f64(np.arange(8.0).reshape(8, 1)**3), Array1f64(Float64(0.4, 0.55))
 

@@ -13,8 +13,12 @@ import pytest
 import drjit as dr
 import drjit.llvm as llvm
 import drjit.llvm.ad as ad
+from drjit_core import literal
 from drjit_core.interpreter.execution import Interpreter
-from drjit_core.ir.node import new_id
+from drjit_core.ir.node import FIELDS, new_id, new_node
+from drjit_core.ir.verify import VerificationError, verify
+from drjit_core.ops.table import KIND
+from drjit_core.types import UINT32
 
 RNG = np.random.default_rng(7)
 TEXELS = RNG.standard_normal((5, 6, 3)).astype(np.float32)
@@ -231,12 +235,60 @@ def test_gradients_by_texels_are_those_of_what_is_traced_at_once(dimension: int,
         np.testing.assert_allclose(gradient(data), expected, rtol=1e-5 if form == "f" else 2e-3, atol=1e-5)
 
 
-def test_corners_of_gradients_are_rows() -> None:
-    texels, place = ad.Float(np.arange(64.0)), ad.Array3f(np.full((3, 5), 0.4, np.float32))
+def pull(method: str, dimension: int, channels: int, form: str = "f", active: bool = False) -> tuple[Any, int]:
+    """Gradients by texels, and how many nodes it takes to make them."""
+    texels = getattr(ad, f"TensorX{form}")(RNG.random((*(4, 3, 5)[:dimension], channels)))
+    place = getattr(ad, f"Array{dimension}f")(np.stack([X, Y, X * Y])[:dimension])
+    mask = ad.Bool(X > 0) if active else True
+    dr.eval(texels, place, mask)
     dr.enable_grad(texels)
-    found = ad.Texture3f([4, 4, 4], 1)
-    found.set_value(texels)
-    values = found.eval(place)
+    values = getattr(getattr(ad, f"Texture{dimension}{form}")(texels), method)(place, mask)
     before = new_id()
     dr.backward(values)
-    assert new_id() - before < 50  # of eight corners: weights, products, places, additions, and packs of operands
+    return dr.grad(texels), new_id() - before - 1
+
+
+@pytest.mark.parametrize("active", [False, True])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("method", "dimension"), [
+    ("eval", 1), ("eval", 2), ("eval", 3), ("eval_cubic", 1), ("eval_cubic", 2), ("eval_catmull_rom", 3)])
+def test_gradients_by_texels_are_a_row(method: str, dimension: int, channels: int, active: bool) -> None:
+    """Whatever the number of texels that a lookup reads."""
+    pull(method, dimension, channels, active=active)
+    _, count = pull(method, dimension, channels, active=active)
+    # memory of zeros, the row with up to three packs of its operands, the write, the flat gradient as a tensor
+    assert count <= 9
+
+
+@pytest.mark.parametrize("form", ["f", "f16", "f64"])
+@pytest.mark.parametrize("method", ["eval", "eval_cubic"])
+def test_the_interpreter_knows_gradients_by_texels(method: str, form: str) -> None:
+    gradient, _ = pull(method, 2, 3, form, True)
+    (node,) = gradient.array._nodes()
+    found = Interpreter(lambda buffer, first, count: ctypes.string_at(buffer.address + first, count)).run([node])
+    tolerance = {"f": 1e-5, "f16": 2e-3, "f64": 1e-12}[form]  # kernels add up in another order
+    np.testing.assert_allclose(found[0].astype(np.float64), gradient.array.numpy().astype(np.float64), rtol=tolerance,
+                               atol=tolerance)
+
+
+def test_updates_are_additions_at_places_of_their_own() -> None:
+    gradient, _ = pull("eval", 2, 1)
+    (node,) = gradient.array._nodes()
+    while node.kind != KIND["scatter"]:
+        node = node.d0
+    verify([node])
+    for slots, message in (({"attr": dr.ReduceOp.Mul.value}, "does not add updates"),
+                           ({"d2": literal(UINT32, 1)}, "has an index, and so has each update")):
+        other: Any = new_node(type(node))
+        for name in FIELDS:
+            setattr(other, name, slots.get(name, getattr(node, name)))
+        with pytest.raises(VerificationError, match=message):
+            verify([other])
+
+
+def test_debug_mode_finds_nothing_wrong_with_gradients_by_texels() -> None:
+    """They do not depend on texels, of which each call makes others."""
+    expected = pull("eval", 2, 3)[0].numpy()
+    with dr.scoped_set_flag(dr.JitFlag.Debug):
+        # added up by atomic updates, in another order
+        np.testing.assert_allclose(pull("eval", 2, 3)[0].numpy(), expected, rtol=1e-5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from ..ir.expansion import UPDATES
 from ..ir.node import BAKED, Node
 from ..ir.packets import place_among_neighbours
 from ..ir.region import Cond, Region, all_operands, arguments_of, is_local, is_version, memory_of
@@ -116,7 +117,7 @@ class Builder:
 
     def add(self, node: Node, block: Block | None) -> None:
         """Append a node to a block (``None``: to one of the function's own), unless a region has it already."""
-        if node.kind == PACK:
+        if node.kind == PACK or node.kind in UPDATES:
             return  # its user sees through it
         number = self.position[node.id] + self.offset
         if number in self.known:
@@ -349,7 +350,7 @@ class Builder:
         if not self.function.vectorized or self.function.report:
             return
         if in_region:
-            writes = [node for node in writes if node.id in program.alone]
+            writes = self.expanded.all_writes([node for node in writes if node.id in program.alone])
         pieces = added_pieces([node for node in writes if node.id not in self.fetched], program.strategies,
                               program.pointers, program.target)
         if not in_region:
@@ -358,8 +359,8 @@ class Builder:
 
     def scatters(self, program: Program) -> list[Instruction]:
         """The writes of a kernel."""
-        self.find_written(program, program.scatters)
-        return [write for node in program.scatters for write in self.writes_of(node, -1)]
+        self.find_written(program, self.expanded.scatters)
+        return [write for node in self.expanded.scatters for write in self.writes_of(node, -1)]
 
     def add_fetch(self, node: Node, number: int, block: Block | None) -> None:
         """Append what a scatter-reduction has found."""

@@ -12,10 +12,18 @@ are; a :class:`Call` says which function they are results of, whose body is thei
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..ir.expansion import COMPOSED, actuals_of, expanding, is_expanded, traced_by
+from ..ir.expansion import (
+    COMPOSED,
+    actuals_of,
+    expanding,
+    is_expanded,
+    stands_for_updates,
+    traced_by,
+    updates_of,
+)
 from ..ir.node import BAKED, Node, new_id, new_node
 from ..ir.region import values_of
 from ..ops.table import COND, FIRST_EXPANDED, LITERAL, OPS, UNDEFINED
@@ -95,10 +103,19 @@ def stand_in(type_: int, size: int) -> Node:
     return node
 
 
+def _write_of(write: Node, target: Node | None, update: tuple[Node, Node, Node]) -> Node:
+    """One of the updates that a write is: it makes no version that anybody else knows."""
+    node: Node = new_node(Node)
+    node.kind, node.type, node.size, node.id = write.kind, write.type, write.size, new_id()
+    node.d0, (node.d1, node.d2, node.d3) = target, update
+    node.attr, node.payload, node.where, node.scope = write.attr, write.payload, write.where, write.scope
+    return node
+
+
 class Expanded:
     """The nodes of a program in the order of emission, with expansions in place of the rows that have one."""
 
-    __slots__ = ("calls", "native", "order", "parts", "position", "_stand_ins")
+    __slots__ = ("calls", "native", "order", "parts", "position", "scatters", "writes", "_stand_ins")
 
     def __init__(self, program: Program) -> None:
         self.order = program.order
@@ -110,7 +127,11 @@ class Expanded:
         self.calls: dict[int, Call] = {}
         self._stand_ins: dict[tuple[int, int], Node] = {}
         self.native = program.target.native
-        if any(map(is_expanded, program.order)):
+        #: Of each write of several updates, by its id: a write for each of these. The writes of the kernel.
+        self.writes: dict[int, list[Node]] = {}
+        self.scatters = program.scatters
+        nodes = [*program.order, *program.scatters]
+        if any(map(is_expanded, nodes)) or any(map(stands_for_updates, nodes)):
             given = {node.id for node in program.extras}  # arguments of a function: computed by its caller
             self.order, self.position = [], {}
             self.calls = _calls([node for node in program.order if node.id not in given], program.aliases,
@@ -118,8 +139,17 @@ class Expanded:
             for node in program.order:
                 if self.expands(node) and node.id not in self.calls and node.id not in given:
                     self._expand(node, *(self._stand_in(d, node.scope) for d in _operands(node, program.aliases)))
+                elif stands_for_updates(node):
+                    self._expand_write(node, program)
+                    for write in self.writes[node.id]:
+                        self._append(write)
+                    self.parts[node.id] += self.writes[node.id]
+                    self.position[node.id] = len(self.order) - 1
                 elif node.id not in self.position:  # else a constant that an expansion has, too
                     self._append(node)
+            for node in filter(stands_for_updates, program.scatters):
+                self._expand_write(node, program)
+            self.scatters = self.all_writes(program.scatters)
             for alias, original in program.aliases.items():
                 self.position[alias] = self.position[original.id]
 
@@ -129,6 +159,7 @@ class Expanded:
         """What computes some nodes from others."""
         self = cls.__new__(cls)
         self.order, self.position, self.parts, self.calls, self._stand_ins, self.native = [], {}, {}, {}, {}, native
+        self.writes, self.scatters = {}, []
         for node in formals:
             self._append(node)
         for node in results:
@@ -137,7 +168,11 @@ class Expanded:
 
     def expands(self, node: Node) -> bool:
         """Whether a row is replaced, or called: it has no text."""
-        return is_expanded(node) and node.kind << TYPE_BITS | node.type not in self.native
+        return is_expanded(node) and node.kind << TYPE_BITS | node.type not in self.native or node.id in self.writes
+
+    def all_writes(self, writes: Iterable[Node]) -> list[Node]:
+        """Some writes, and in place of those of several updates one for each of these."""
+        return [each for write in writes for each in self.writes.get(write.id, (write,))]
 
     def _append(self, node: Node) -> None:
         self.position[node.id] = len(self.order)
@@ -169,6 +204,19 @@ class Expanded:
         self._append_all(result)
         self.parts[node.id] = self.order[first:]
         self.position[node.id] = self.position[result.id]
+
+    def _expand_write(self, write: Node, program: Program) -> None:
+        """Append what a write of several updates writes; and make a write for each of them."""
+        first, made, target = len(self.order), [], write.d0
+        with expanding("branch"):
+            updates = updates_of(write, lambda node: self._stand_in(program.aliases.get(node.id, node), write.scope))
+        for update in updates:
+            for node in update:
+                self._append_all(node)
+            target = _write_of(write, target, update)
+            program.let_stand_for(target, write)
+            made.append(target)
+        self.parts[write.id], self.writes[write.id] = self.order[first:], made
 
     def _append_all(self, root: Node) -> None:
         """Append a part of an expansion, and before it what it needs."""

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ..ir.expansion import COMPOSED
+from ..ir.expansion import COMPOSED, count_updates
 from ..ir.node import BAKED, PARAMETER, Node, new_node
 from ..ir.region import CONTROL, Loop, arguments_of, in_record, is_local, memory_of
 from ..ops.products import OUTER
@@ -741,10 +741,20 @@ class Program:
                 continue  # nothing conflicts
             self.updated.append((node, memory, updates))
             self.alone.update(update.id for update in updates)
-            strategies = {self.target.strategy_in_regions(update.payload, memory.size, self.width, len(updates))
+            count = count_updates(updates)
+            strategies = {self.target.strategy_in_regions(update.payload, memory.size, self.width, count)
                           for update in updates}
             if strategies == {PRIVATE}:
                 self.tables[memory.id] = self.append_tables(node, memory, updates[0].attr)
+
+    def let_stand_for(self, part: Node, write: Node) -> None:
+        """Let a node stand for a part of what a write is, which accesses memory as that does."""
+        tables: tuple[dict[int, Any], ...] = self.pointers, self.strategies, self.checks
+        for known in tables:
+            if write.id in known:
+                known[part.id] = known[write.id]
+        if write.id in self.alone:
+            self.alone.add(part.id)
 
     def computes(self) -> bool:
         """Whether the program does more than to store constants."""

@@ -60,7 +60,7 @@ class RowsBuilder(Builder):
         function.short_rows = program.target.has_short_rows(program.domain)
         function.needs_mask = True
         last = max([*self.outputs.values(), *self.segments.values(), 0,
-                    *(self._pass_of(node) for node in (*program.reductions, *program.scatters))])
+                    *(self._pass_of(node) for node in (*program.reductions, *self.expanded.scatters))])
         if last:
             self._keep(last)
         for number in range(last + 1):
@@ -141,7 +141,7 @@ class RowsBuilder(Builder):
         stores = [Store(self.at(node), program.slots[node.id]) for node in program.stores
                   if self.outputs.get(node.id) == number and program.slots[node.id] not in given]
         reductions = [k for k, node in enumerate(program.reductions) if self._pass_of(node) == number]
-        scatters = [self.scatter(node, -1) for node in program.scatters if self._pass_of(node) == number]
+        scatters = [self.scatter(node, -1) for node in self.expanded.scatters if self._pass_of(node) == number]
         function.passes.append(RowPass(self.rows, self.each, done, [*kept, *stores], reductions, scatters))
         if not function.reductions:
             function.reductions = [None] * len(program.reductions)  # type: ignore[list-item]
@@ -155,7 +155,7 @@ class RowsBuilder(Builder):
         roots = [node.d0 for node in self.nodes if self.segments.get(node.id) == number]
         roots += [node for node in program.stores if self.outputs.get(node.id) == number]
         roots += [node.d0 for node in program.reductions if self._pass_of(node) == number]
-        roots += [operand for node in program.scatters if self._pass_of(node) == number
+        roots += [operand for node in self.expanded.scatters if self._pass_of(node) == number
                   for operand in (node.d1, node.d2, node.d3)]
         wanted = {self._of(node).id for node in roots if node is not None}
         for node in reversed(self.nodes):

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..ir.expansion import count_updates
 from ..ir.node import Node
 from ..ir.region import memory_of
 from ..ops.table import EVALUATED, IS_INDEXED, LITERAL, SCATTER, VIEW
@@ -162,8 +163,9 @@ def decisions_of(program: Program) -> Iterator[Decision]:
             for interval in program.target.strategy_holds(node.payload, node.size, width):
                 yield Decision.of(interval, node.d0)
     for _, memory, updates in program.updated:
+        count = count_updates(updates)
         for mode in {update.payload for update in updates}:
-            for interval in program.target.strategy_in_regions_holds(mode, memory.size, width, len(updates)):
+            for interval in program.target.strategy_in_regions_holds(mode, memory.size, width, count):
                 yield Decision.of(interval, memory)
     bytes_ = streamed_bytes(program)
     if bytes_:

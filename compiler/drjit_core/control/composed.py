@@ -6,16 +6,17 @@ import functools
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..ir.expansion import COMPOSED
+from ..ir.expansion import COMPOSED, UPDATES
 from ..ir.node import Node
+from ..ops.op import MANY
 from ..ops.structure import structural
 from ..ops.table import INDEX, MASK, MEMORY, VALUE, register
-from .inline import AGAIN, traced_again_by
+from .inline import AGAIN, WRITES, traced_again_by
 
-__all__ = ["composed_row"]
+__all__ = ["composed_row", "composed_write"]
 
 
 def composed_row(name: str, doc: str, values: int, indices: int, cost: int,
@@ -34,6 +35,23 @@ def composed_row(name: str, doc: str, values: int, indices: int, cost: int,
     row = structural(name, roles, doc, cost=cost, needs_memory=reads, speculable=not reads, result="own")
     kind = register(row, _text_of(expansion)).kind
     COMPOSED[kind], AGAIN[kind] = expansion, traced_again_by(again)
+    return kind
+
+
+def composed_write(name: str, doc: str, cost: int,
+                   updates: Callable[[Node, Sequence[Node]], Iterable[tuple[Node, Node, Node]]],
+                   again: Callable[[Node, Sequence[Node], Any, int], Node]) -> int:
+    """Register a row that stands for the updates of a write, and return its kind.
+
+    Its operands are a mask and any number of values. It is the value of a ``SCATTER`` that adds, whose index is 0 and
+    whose mask counts; in a region the mask of the row depends on that of the elements that take part, so that the row
+    belongs to the region. Its ``attr`` is the number of ``updates``, which are traced from a node and what stands for
+    its operands; ``again`` traces such a write of memory and operands that may have derivatives, the payload of the
+    row, and the mode.
+    """
+    row = structural(name, (MASK, VALUE), doc, cost=cost, result="own")._replace(arity=MANY)
+    kind = register(row, _text_of(updates)).kind
+    UPDATES[kind], WRITES[kind] = updates, again
     return kind
 
 

@@ -12,7 +12,7 @@ from ..ir.expansion import TRACED
 from ..ir.labels import are_any, copy_labels
 from ..ir.node import Node
 from ..ir.products import add_products, other_row, outer_products, row_of_product
-from ..ir.region import CONTROL, Control, Region, arguments_of, memory_of
+from ..ir.region import CONTROL, Control, Region, all_operands, arguments_of, memory_of
 from ..ir.symbolic import innermost, is_replaced
 from ..ops.products import OUTER, PRODUCT
 from ..ops.reductions import EXCHANGES
@@ -34,7 +34,7 @@ from ..ops.table import (
 )
 from ..types import BOOL
 
-__all__ = ["AGAIN", "MAKERS", "Again", "Values", "computed_of", "inline", "live_mask", "trace_again",
+__all__ = ["AGAIN", "MAKERS", "WRITES", "Again", "Values", "computed_of", "inline", "live_mask", "trace_again",
            "traced_again_by"]
 
 
@@ -57,6 +57,9 @@ class Again(NamedTuple):
 #: What traces loops, branches, calls, and updates of which is wanted what they find (``FETCH``), by kinds: the modules
 #: that have these functions set them.
 MAKERS: dict[int, Callable[..., Any]] = {}
+#: By kind of rows that stand for updates (:data:`drjit_core.ir.expansion.UPDATES`): what traces such a write again, of
+#: memory and operands that may have derivatives, the mask first, and of the payload of the row, and the mode.
+WRITES: dict[int, Callable[[Node, Sequence[Node], Any, int], Node]] = {}
 #: What traces elementwise rows, by kind.
 _functions: dict[int, Callable[..., Node]] = {}
 
@@ -165,7 +168,7 @@ def _again(node: Node, values: Values) -> Any:
     kind = node.kind
     if kind >= FIRST_ELEMENTWISE or kind == CAST or kind == BITCAST:
         return computed_of(node, [values[d] for d in (node.d0, node.d1, node.d2) if d is not None])
-    if kind == PACK:
+    if kind == PACK or kind in WRITES:
         return node  # its user sees through it
     again = AGAIN.get(kind)
     if again is None:
@@ -189,6 +192,10 @@ def _scatter_again(node: Node, values: Values) -> Any:
     assert node.d0 is not None and node.d1 is not None and node.d2 is not None and node.d3 is not None
     if node.d1.kind == OUTER:
         return add_products(values.accessed(node.d0), values[node.d1], values[node.d2], values[node.d3])
+    updated_again = WRITES.get(node.d1.kind)
+    if updated_again is not None:
+        found = [values[operand] for operand in (node.d3, *all_operands(node.d1)[1:])]
+        return updated_again(values.accessed(node.d0), found, node.d1.payload, node.payload)
     return trace.scatter(values.accessed(node.d0), values[node.d1], values[node.d2], values[node.d3], node.attr,
                          node.payload)
 

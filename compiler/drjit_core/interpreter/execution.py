@@ -16,9 +16,9 @@ import numpy as np
 
 from ..codegen.expand import stand_in
 from ..flags import DEBUG, state
-from ..ir.expansion import actuals_of, expanding, is_expanded, traced_by
+from ..ir.expansion import UPDATES, actuals_of, expanding, is_expanded, traced_by, updates_of
 from ..ir.node import BAKED, Node
-from ..ir.region import Choice, Control, Loop, Region, is_local, memory_of, operands, width_of_write
+from ..ir.region import Choice, Control, Loop, Region, all_operands, is_local, memory_of, operands, width_of_write
 from ..ops.products import OUTER, PRODUCT
 from ..ops.steps import Step
 from ..ops.table import (
@@ -71,6 +71,7 @@ class Interpreter:
         #: Values by node id.
         self.values: dict[int, Any] = {}
         self._expansions: dict[int, tuple[list[Node], list[Node], Node]] = {}
+        self._updates: dict[int, tuple[dict[int, Node], list[Node], list[tuple[Node, Node, Node]]]] = {}
 
     def run(self, roots: Iterable[Node]) -> list[Array]:
         """The values of some nodes, each an array of the node's size.
@@ -79,7 +80,7 @@ class Interpreter:
         """
         roots = list(roots)
         self.checked = state.flags & DEBUG != 0
-        self.values, self._expansions = {}, {}
+        self.values, self._expansions, self._updates = {}, {}, {}
         try:
             order = _post_order(roots)
             uses: dict[int, int] = {}
@@ -93,11 +94,12 @@ class Interpreter:
                         del self.values[operand.id]
             return [np.array(np.broadcast_to(self.values[root.id], root.size)) for root in roots]
         finally:
-            self.values, self._expansions = {}, {}
+            self.values, self._expansions, self._updates = {}, {}, {}
 
     def execute(self, node: Node) -> None:
         """Compute a node whose operands have values."""
-        rule = Interpreter._expanded if is_expanded(node) else MEANINGS.get(node.kind)
+        rule = Interpreter._expanded if is_expanded(node) else \
+            Interpreter._pack if node.kind in UPDATES else MEANINGS.get(node.kind)
         if rule is None:
             raise NotImplementedError(f"the interpreter knows no {OPS[node.kind].word}")
         self.values[node.id] = rule(self, node)
@@ -139,8 +141,7 @@ class Interpreter:
         memory, arguments = actuals_of(node)
         known = self._expansions.get(node.id)
         if known is None:
-            inputs = [operand if operand.kind == LITERAL and operand.attr == BAKED else
-                      stand_in(operand.type, operand.size) for operand in arguments]
+            inputs = [_stand_in(operand) for operand in arguments]
             with expanding("both"):
                 result = traced_by(node)(*memory, *inputs)
             order = _post_order([result], {value.id for value in (*memory, *inputs)})
@@ -202,6 +203,8 @@ class Interpreter:
         assert node.d1 is not None and node.d2 is not None and node.d3 is not None
         if node.d1.kind == OUTER:
             return self._add_products(node)
+        if node.d1.kind in UPDATES:
+            return self._add_updates(node)
         width = max(node.d1.size, node.d2.size, node.d3.size)
         index = np.broadcast_to(self[node.d2], width)  # equal elements are written as often as they occur
         value, expected = self._values(node.d1)
@@ -337,8 +340,35 @@ class Interpreter:
         np.add.at(found, int(self[node.d2][0]) + rows * down + columns * across, sums.astype(found.dtype))
         return found
 
+    def _add_updates(self, node: Node) -> Array:
+        """Memory after all updates that a write is."""
+        assert node.d1 is not None and node.d3 is not None
+        known = self._updates.get(node.id)
+        if known is None:
+            inputs: dict[int, Node] = {}
+            with expanding("both"):
+                updates = updates_of(node, lambda operand: inputs.setdefault(operand.id, _stand_in(operand)))
+            order = _post_order([each for update in updates for each in update], {each.id for each in inputs.values()})
+            known = self._updates[node.id] = inputs, order, updates
+        inputs, order, updates = known
+        for operand, value in zip((node.d3, *all_operands(node.d1)[1:]), (self[node.d3], *self[node.d1][1:]),
+                                  strict=True):
+            self.values[inputs[operand.id].id] = value
+        for inner in order:
+            self.execute(inner)
+        found = self._memory(node.d0)
+        for update in updates:
+            value, index, mask = [np.broadcast_to(self[each], (width_of_write(node),)) for each in update]
+            found = memory.scatter(found, value, index, mask, node.attr, self.checked)
+        return found
+
     def _result(self, node: Node) -> Array:
         return self[node.d0][node.attr]  # type: ignore[no-any-return]
+
+
+def _stand_in(operand: Node) -> Node:
+    """What an expansion sees of an operand."""
+    return operand if operand.kind == LITERAL and operand.attr == BAKED else stand_in(operand.type, operand.size)
 
 
 #: What the kinds of nodes mean, but for rows that have an expansion.  Formals get their values from the region.

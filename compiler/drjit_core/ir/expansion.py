@@ -6,23 +6,24 @@ some fifty other operations.  Targets may have a text for some of these rows ins
 (:attr:`drjit_core.codegen.target.Target.native`).
 
 A row with structure that is registered may have an expansion as well, in place of a text for each backend: it reads its
-memory with :func:`read`.
+memory with :func:`read`. What such a row expands to may also be the *updates* of a write whose value it is: one node of
+the graph, and in a kernel as many writes as there are updates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ..flags import JitFlag, state
-from ..ops.table import FIRST_EXPANDED, GATHER
+from ..ops.table import FIRST_EXPANDED, GATHER, SCATTER
 from ..types import TYPE_BITS
 from .build import append
 from .node import Node
-from .region import arguments_of, memory_of
+from .region import all_operands, arguments_of, memory_of
 
-__all__ = ["COMPOSED", "EXPANSIONS", "NATIVE", "TRACED", "actuals_of", "expanding", "expansion", "is_expanded", "read",
-           "traced_by"]
+__all__ = ["COMPOSED", "EXPANSIONS", "NATIVE", "TRACED", "UPDATES", "actuals_of", "count_updates", "expanding",
+           "expansion", "is_expanded", "read", "stands_for_updates", "traced_by", "updates_of"]
 
 #: By kind, the function that traces the expansion for some operands.  :mod:`drjit_core.math` enters them.
 EXPANSIONS: dict[int, Callable[..., Node]] = {}
@@ -31,6 +32,9 @@ NATIVE: dict[int, tuple[int, Callable[..., Node]]] = {}
 #: By kind of a row with structure: what traces the expansion of a node, given that, and what stands for its operands:
 #: for memory, which :func:`read` takes, itself.
 COMPOSED: dict[int, Callable[[Node, Sequence[Node]], Node]] = {}
+#: By kind of a row with structure that is no value, but what writes add: what traces values, indices and masks of the
+#: updates, given the node and what stands for its operands, the mask first.
+UPDATES: dict[int, Callable[[Node, Sequence[Node]], Iterable[tuple[Node, Node, Node]]]] = {}
 #: By kind, the function that traces one such node, or the expansion at once if the operands are literals.
 TRACED: dict[int, Callable[..., Node]] = {}
 
@@ -54,6 +58,26 @@ def actuals_of(node: Node) -> tuple[list[Node], list[Node]]:
     if node.kind in COMPOSED:
         return memory_of(node), arguments_of(node)
     return [], [d for d in (node.d0, node.d1) if d is not None]
+
+
+def stands_for_updates(node: Node) -> bool:
+    """Whether a node is a write of several updates."""
+    return node.kind == SCATTER and node.d1 is not None and node.d1.kind in UPDATES
+
+
+def count_updates(writes: Iterable[Node]) -> int:
+    """How many updates some writes are."""
+    count = 0
+    for node in writes:
+        count += node.d1.attr if stands_for_updates(node) else 1  # type: ignore[union-attr]
+    return count
+
+
+def updates_of(write: Node, stand_in: Callable[[Node], Node]) -> list[tuple[Node, Node, Node]]:
+    """Values, indices and masks of the updates that a write is, of what stands for its operands."""
+    value, mask = write.d1, write.d3
+    assert value is not None and mask is not None
+    return list(UPDATES[value.kind](value, [stand_in(node) for node in (mask, *all_operands(value)[1:])]))
 
 
 def read(source: Node, index: Node, mask: Node) -> Node:

@@ -41,6 +41,7 @@ from ..ops.table import (
     Op,
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
+from .expansion import UPDATES
 from .node import BAKED, PARAMETER, SHAPE, Node
 from .region import (
     CONTROL,
@@ -190,6 +191,9 @@ def _check_scatter(node: Node, values: list[Node]) -> None:
     require(node.attr not in EXCHANGES or node.scope != 0, node, "is in no region")
     if values[1].kind == OUTER:
         _check_added(node, *values)
+    if values[1].kind in UPDATES:
+        require(node.attr == ReduceOp.Add.value and node.scope == values[1].scope, node, "does not add updates")
+        require(values[2].kind == LITERAL and not values[2].payload, node, "has an index, and so has each update")
 
 
 def _check_added(node: Node, memory: Node, products: Node, index: Node, mask: Node) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 from ..codegen.target import Target
 from ..control.alike import KEPT_APART, OF_ELEMENTS
 from ..ir.build import append
+from ..ir.expansion import UPDATES
 from ..ir.extension import depends, take_over
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
@@ -624,7 +625,7 @@ class _Planner:
 
     def from_memory(self, node: Node, kernel: Kernel) -> bool:
         """Whether a kernel reads an operand from memory (which is then stored) instead of computing it."""
-        if node.kind == PACK:
+        if node.kind == PACK or node.kind in UPDATES:
             return False  # no value: what its user asks for are its operands
         if self.rows.ends_kernel(node):
             self.store(node)
