@@ -16,7 +16,7 @@ from drjit.interop import numpy_of_parts
 
 from . import _elementwise as elementwise
 from ._creation import asarray, require_device
-from ._data import Storage, copy_of, evaluated, given, register, require_writable, value_of, wrap
+from ._data import Storage, copy_of, evaluated, given, part_of, register, require_writable, value_of, wrap
 from ._dlpack import array_of, buffer, dlpack, dlpack_device, exported
 from ._evaluation import COMPILED, eager
 from ._indexing import get, put, replace
@@ -153,6 +153,10 @@ class Array(Methods):
         return sys.modules["drjit.array_api"]
 
     # --- Python ---
+
+    def __getitem__(self, key: Any, /) -> Array:
+        found = part_of(self, key)
+        return get(self, key) if found is None else found
 
     def __setitem__(self, key: Any, value: Any, /) -> None:
         put(self, key, value)
@@ -321,6 +325,5 @@ class Array(Methods):
 
 
 enter("matmul", Product({}, None, matmul))
-enter("getitem", get)
 enter("asarray", asarray)
 register(Array)

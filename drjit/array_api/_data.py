@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from ._array import Array
 
 __all__ = ["Storage", "View", "constant", "copy_of", "default_dtype", "evaluated", "expanded", "given", "has_value",
-           "hold", "in_body", "made", "of_own", "of_value", "own", "own_tensors", "part_of", "part_of_constant", "parts_of",
-           "register", "require_writable", "reshaped_now", "reversed_axes", "same", "share_memory",
-           "tensors_of", "tensors_with",
-           "value_of", "view_by", "view_of", "view_of_part", "view_of_zeros", "viewed", "was_read", "wrap", "written"]
+           "hold", "in_body", "made", "of_own", "of_value", "own", "own_tensors", "part_of", "part_of_constant",
+           "parts_of", "register", "require_writable", "reshaped_now", "reversed_axes", "same", "share_memory",
+           "tensors_of", "tensors_with", "value_of", "view_by", "view_of", "view_of_part", "view_of_zeros", "viewed",
+           "was_read", "wrap", "written"]
 
 
 #: Views of all tensors of an array, and zeros beside real ones.
@@ -71,6 +71,9 @@ class View:
 
     __slots__ = ("_load", "_place", "key", "made", "outer", "part", "root", "seen", "shape", "source")
 
+    _load: Any
+    _place: Any
+    key: Any
     outer: View | None
     root: Storage
     #: Which of the tensors of the root it is made of, or _ALL.
@@ -79,6 +82,8 @@ class View:
     shape: tuple[int, ...]
     #: The writes to the root, and what its derivatives and those of the view were, when it was read last.
     seen: int
+    source: Any
+    made: Any
 
     @property
     def load(self) -> Callable[[Any], Any]:
@@ -94,7 +99,7 @@ class View:
         if self._place is None:
             outer = (0, contiguous_strides(self.shape)) if self.outer is None else self.outer.place
             self._place = self.load.placed(*outer)  # type: ignore[attr-defined]
-        return self._place
+        return cast(tuple[int, tuple[int, ...]], self._place)
 
     def read(self, part: Any) -> Any:
         """The elements of the view among those of a tensor of the root."""

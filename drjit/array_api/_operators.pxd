@@ -1,6 +1,6 @@
 cimport cython
 
-from ._data cimport Storage, View, made, of_own, of_value, part_of, parts_of, value_of, written
+from ._data cimport Storage, View, made, of_own, of_value, parts_of, value_of, written
 from ._dtypes cimport DType
 from ._evaluation cimport eager
 

@@ -18,7 +18,7 @@ import numpy as np
 import drjit as dr
 from drjit.detail import is_constant
 
-from ._data import Storage, constant, made, of_own, of_value, part_of, parts_of, value_of, written
+from ._data import Storage, constant, made, of_own, of_value, parts_of, value_of, written
 from ._dtypes import BY_NUMPY, DType
 from ._evaluation import eager
 
@@ -428,10 +428,6 @@ class Operators(Storage):
     """Arrays with operators."""
 
     __slots__ = ()
-
-    def __getitem__(self, key: Any) -> Any:
-        found = part_of(self, key)
-        return _operations["getitem"](self, key) if found is None else found
 
     def __add__(self, other: Any) -> Any:
         return _applied("add", self, other, False)

@@ -410,8 +410,9 @@ class Generator:
         count, real = math.prod(shape), dr.array_t(xp.float64.tensor)
         if not count:
             return xp.zeros(shape)
-        self._rng.random(real, 1)  # the next step, which no other number is drawn at in streams from 1 on
-        state = self._rng.__drjit_children__()
+        rng: Any = self._rng
+        rng.random(real, 1)  # the next step, which no other number is drawn at in streams from 1 on
+        state = rng.__drjit_children__()
         seed, step = state["seed"], dr.max(state["counter"]) if len(state["counter"]) > 1 else state["counter"]
         index, mask = dr.uint32_array_t(real), dr.mask_t(real)
         lane = dr.arange(index, count)

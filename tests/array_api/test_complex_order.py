@@ -29,7 +29,8 @@ CALLS: dict[str, Callable[..., Any]] = {
     "lexsort": lambda np, x, y: np.lexsort((x, y)), "partition": lambda np, x, y: np.partition(x, 1, axis=0)[1],
     "accumulate": lambda np, x, y: (np.maximum.accumulate(x, 1), np.minimum.reduce(x, 0)),
     "unique": lambda np, x, y: np.unique(x[0], return_index=True, return_inverse=True, return_counts=True)[1:],
-    "median": lambda np, x, y: np.median(np.where(np.isfinite(x), x, 0), axis=1), "nanargmax": lambda np, x, y: np.nanargmax(x, axis=1)}
+    "median": lambda np, x, y: np.median(np.where(np.isfinite(x), x, 0), axis=1),
+    "nanargmax": lambda np, x, y: np.nanargmax(x, axis=1)}
 
 
 @pytest.fixture(params=["at once", "traced"])
