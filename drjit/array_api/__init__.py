@@ -166,7 +166,9 @@ from ._searching import (
     unique_inverse,
     unique_values,
 )
+from ._searching import ordered_by as ordered_by
 from ._searching import partitioned as partitioned
+from ._small import created as created
 from ._small import eagerly as eagerly
 from ._small import on_host as on_host
 from ._statistics import (

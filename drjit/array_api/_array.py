@@ -23,8 +23,9 @@ from ._indexing import get, put, replace
 from ._linear import matmul, matrix_transpose
 from ._methods import Methods
 from ._operands import converted, number_of
-from ._operators import enter
+from ._operators import enter, entered
 from ._protocols import array_function, array_ufunc
+from ._small import Product
 
 __all__ = ["Array", "versions"]
 
@@ -34,14 +35,18 @@ _SELF = f"{_NAMESPACE}.Array"
 versions = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
-def _in_place(name: str, function: Callable[[Any, Any], Array]) -> Any:
+def _in_place(name: str, function: Callable[[Any, Any], Array], operator: str = "") -> Any:
     """An operator that replaces the elements of an array, which keeps its data type and shape.
 
     An array without axes that is no view is like a number: the name gets another one, as it does in NumPy, where sums
     and elements are scalars. Whoever has kept the one before has it still.
     """
 
+    operation = entered(operator)
+
     def method(self: Array, other: Any, /) -> Any:
+        if operation is not None and operation.in_place(self, other):
+            return self
         if isinstance(other, (list, tuple, np.ndarray)):
             other = asarray(other)
         elif not isinstance(other, Array) and number_of(other) is None:
@@ -304,21 +309,21 @@ class Array(Methods):
 
     # --- operators in place: others are those of the base class ---
 
-    __iadd__ = _in_place("__iadd__", elementwise.add)
-    __isub__ = _in_place("__isub__", elementwise.subtract)
-    __imul__ = _in_place("__imul__", elementwise.multiply)
-    __itruediv__ = _in_place("__itruediv__", elementwise.divide)
-    __ifloordiv__ = _in_place("__ifloordiv__", elementwise.floor_divide)
-    __imod__ = _in_place("__imod__", elementwise.remainder)
+    __iadd__ = _in_place("__iadd__", elementwise.add, "add")
+    __isub__ = _in_place("__isub__", elementwise.subtract, "sub")
+    __imul__ = _in_place("__imul__", elementwise.multiply, "mul")
+    __itruediv__ = _in_place("__itruediv__", elementwise.divide, "truediv")
+    __ifloordiv__ = _in_place("__ifloordiv__", elementwise.floor_divide, "floordiv")
+    __imod__ = _in_place("__imod__", elementwise.remainder, "mod")
     __ipow__ = _in_place("__ipow__", elementwise.pow)
-    __iand__ = _in_place("__iand__", elementwise.bitwise_and)
-    __ior__ = _in_place("__ior__", elementwise.bitwise_or)
-    __ixor__ = _in_place("__ixor__", elementwise.bitwise_xor)
+    __iand__ = _in_place("__iand__", elementwise.bitwise_and, "and")
+    __ior__ = _in_place("__ior__", elementwise.bitwise_or, "or")
+    __ixor__ = _in_place("__ixor__", elementwise.bitwise_xor, "xor")
     __ilshift__ = _in_place("__ilshift__", elementwise.bitwise_left_shift)
     __irshift__ = _in_place("__irshift__", elementwise.bitwise_right_shift)
     __imatmul__ = _in_place("__imatmul__", matmul)
 
 
-enter("matmul", matmul)
+enter("matmul", Product({}, None, matmul))
 enter("asarray", asarray)
 register(Array)

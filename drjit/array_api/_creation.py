@@ -27,7 +27,7 @@ from ._operands import (
     with_number,
 )
 from ._operators import fits
-from ._small import by_numpy
+from ._small import by_numpy, of_list
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -105,7 +105,8 @@ def array_from(function: str, obj: Any, dtype: DTypeLike | None = None, copy: bo
     if isinstance(obj, (list, tuple, range)):
         if copy is False:
             raise ValueError(f"{function}(): a sequence cannot become an array without a copy.")
-        return _of_sequence(function, list(obj), dtype)
+        now = of_list(obj) if dtype is None and not isinstance(obj, range) else None
+        return _of_sequence(function, list(obj), dtype) if now is None else cast("Array", now)
     return _of_host(function, obj, dtype, copy)
 
 

@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from ._array import Array
 
 __all__ = ["Storage", "View", "constant", "copy_of", "default_dtype", "evaluated", "expanded", "given", "has_value",
-           "hold", "in_body", "made", "of_value", "own", "own_tensors", "part_of", "part_of_constant", "parts_of",
-           "register", "require_writable", "reshaped_now", "reversed_axes", "same", "share_memory",
-           "tensors_of", "tensors_with",
-           "value_of", "view_by", "view_of", "view_of_part", "view_of_zeros", "viewed", "was_read", "wrap", "written"]
+           "hold", "in_body", "made", "of_own", "of_value", "own", "own_tensors", "part_of", "part_of_constant",
+           "parts_of", "register", "require_writable", "reshaped_now", "reversed_axes", "same", "share_memory",
+           "tensors_of", "tensors_with", "value_of", "view_by", "view_of", "view_of_part", "view_of_zeros", "viewed",
+           "was_read", "wrap", "written"]
 
 
 #: Views of all tensors of an array, and zeros beside real ones.
@@ -71,16 +71,19 @@ class View:
 
     __slots__ = ("_load", "_place", "key", "made", "outer", "part", "root", "seen", "shape", "source")
 
-    def __init__(self, array: Storage, load: Callable[[Any], Any] | None, place: tuple[int, tuple[int, ...]] | None,
-                 part: int, key: Any = None) -> None:
-        self.outer, self._load, self._place, self.key = array._view, load, place, key
-        self.root: Storage = array if self.outer is None else self.outer.root
-        #: Which of the tensors of the root it is made of, or _ALL.
-        self.part: int = part if self.outer is None or part != _ALL else self.outer.part
-        #: That of the array that it was made of.
-        self.shape: tuple[int, ...] = array.shape
-        #: The writes to the root, and what its derivatives and those of the view were, when it was read last.
-        self.seen = self.source = self.made = 0
+    _load: Any
+    _place: Any
+    key: Any
+    outer: View | None
+    root: Storage
+    #: Which of the tensors of the root it is made of, or _ALL.
+    part: int
+    #: That of the array that it was made of.
+    shape: tuple[int, ...]
+    #: The writes to the root, and what its derivatives and those of the view were, when it was read last.
+    seen: int
+    source: Any
+    made: Any
 
     @property
     def load(self) -> Callable[[Any], Any]:
@@ -96,7 +99,7 @@ class View:
         if self._place is None:
             outer = (0, contiguous_strides(self.shape)) if self.outer is None else self.outer.place
             self._place = self.load.placed(*outer)  # type: ignore[attr-defined]
-        return self._place
+        return cast(tuple[int, tuple[int, ...]], self._place)
 
     def read(self, part: Any) -> Any:
         """The elements of the view among those of a tensor of the root."""
@@ -108,6 +111,20 @@ class View:
         for load in reversed(steps):
             part = load(part)
         return part
+
+
+def _noted(array: Storage, load: Callable[[Any], Any] | None, place: tuple[int, tuple[int, ...]] | None, part: int,
+           key: Any = None) -> View:
+    """Where a view of an array lies."""
+    view = View.__new__(View)
+    outer = view.outer = array._view
+    view._load, view._place, view.key = load, place, key
+    view.root = array if outer is None else outer.root
+    view.part = part if outer is None or part != _ALL else outer.part
+    view.shape = array.shape
+    view.seen = 0
+    view.source = view.made = 0
+    return view
 
 
 class Storage:
@@ -317,6 +334,11 @@ def of_value(dtype: DType, value: Any) -> Array:
     """An array with the elements of a NumPy array of just its type, of which nobody else knows."""
     if value.base is not None or value.ndim > 1 and not value.flags.c_contiguous:
         value = value.copy()
+    return of_own(dtype, value)
+
+
+def of_own(dtype: DType, value: Any) -> Array:
+    """An array with the elements of a NumPy array that has memory of its own, in C order."""
     cls = _final
     array = cls.__new__(cls)
     array._dtype = dtype
@@ -408,7 +430,7 @@ def view_of_part(array: Storage, number: int) -> Array:
         if found is not None:
             return found
     result = made(array._dtype.part, (same(parts_of(array)[number]),))
-    result._view = View(array, same, array.place, number)
+    result._view = _noted(array, same, array.place, number)
     was_read(result)
     return result
 
@@ -416,7 +438,7 @@ def view_of_part(array: Storage, number: int) -> Array:
 def view_of_zeros(array: Storage) -> Array:
     """Zeros like an array, which cannot be written to: its imaginary part."""
     result = made(array._dtype, tuple([_zeros_of(part) for part in parts_of(array)]))
-    result._view = View(array, _zeros_of, None, _ZEROS)
+    result._view = _noted(array, _zeros_of, None, _ZEROS)
     was_read(result)
     return result
 
@@ -487,13 +509,13 @@ def viewed(array: Storage, load: Callable[[Any], Any], place: tuple[int, tuple[i
     if most and hasattr(load, "shape") and 0 not in load.shape and value_of(array, most) is not None:
         root = array if array._view is None else array._view.root
         if root._value is not None:
-            view = View(array, load, place, _ALL)
+            view = _noted(array, load, place, _ALL)
             value = _seen(root._value, load.shape, array._dtype, view)
             found = _view_of_value(array, load, view.place, value, _ALL)
             if found is not None:
                 return found
     result = made(array._dtype, tuple([load(tensor) for tensor in parts_of(array)]))
-    result._view = View(array, load, place, _ALL)
+    result._view = _noted(array, load, place, _ALL)
     was_read(result)
     return result
 
@@ -512,7 +534,7 @@ def _view_of_value(array: Storage, load: Callable[[Any], Any] | None, place: Any
     result._value = value
     result._given = False
     result._writes = 0
-    result._view = view = View(array, load, place, part, key)
+    result._view = view = _noted(array, load, place, part, key)
     view.seen = root._writes
     return result  # type: ignore[no-any-return]
 

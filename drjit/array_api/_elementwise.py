@@ -145,6 +145,21 @@ def _extremum(of: Formula) -> Formula:
     return extremum
 
 
+def _pairs_are(first: Formula, then: Formula) -> Formula:
+    """A comparison of complex numbers by size as in NumPy: of real parts ``first``, ``then`` of imaginary ones."""
+    return lambda a, b: first(a[0], b[0]) & ~(dr.isnan(a[1]) | dr.isnan(b[1])) | (a[0] == b[0]) & then(a[1], b[1])
+
+
+def _extremum_of_pairs(comes: Formula) -> Formula:
+    """The complex number that ``comes`` before the other one or is NaN, the first of two that do."""
+
+    def extremum(a: Any, b: Any) -> Any:
+        first = comes(a, b) | dr.isnan(a[0]) | dr.isnan(a[1])
+        return tuple([dr.select(first, *parts) for parts in zip(a, b, strict=True)])
+
+    return extremum
+
+
 _or, _and = operator.or_, operator.and_
 
 
@@ -358,7 +373,9 @@ def _unary(name: str, text: str, *, real: Formula | None = None, pair: Formula |
         return operation.one(x)  # type: ignore[no-any-return]
 
     enter(name, operation.one)
-    return documented(function, name, text, result != "bool" and real is not None)  # type: ignore[no-any-return]
+    found = documented(function, name, text, result != "bool" and real is not None)
+    found.operation = operation
+    return found  # type: ignore[no-any-return]
 
 
 def _binary(name: str, text: str, *, real: Formula | None = None, pair: Formula | None = None,
@@ -394,7 +411,9 @@ def _binary(name: str, text: str, *, real: Formula | None = None, pair: Formula 
     def function(x1: Array | complex, x2: Array | complex, /) -> Array:
         return operation.two(x1, x2)  # type: ignore[no-any-return]
 
-    return documented(function, name, text, smooth and real is not None)  # type: ignore[no-any-return]
+    found = documented(function, name, text, smooth and real is not None)
+    found.operation = operation
+    return found  # type: ignore[no-any-return]
 
 
 def _are_boolean(*values: Any) -> bool:
@@ -443,13 +462,9 @@ def _logical(name: str, text: str, formula: Formula) -> Callable[[Any, Any], Arr
 
 
 def _order(name: str, text: str, first: Formula, then: Formula, boolean: Formula) -> Callable[[Any, Any], Array]:
-    """A comparison by size, of complex numbers as in NumPy: of real parts ``first``, ``then`` of imaginary ones."""
-
-    def pair(a: Any, b: Any) -> Any:
-        return first(a[0], b[0]) & ~(dr.isnan(a[1]) | dr.isnan(b[1])) | (a[0] == b[0]) & then(a[1], b[1])
-
+    """A comparison by size."""
     return _binary(name, f"{text}; of complex numbers by the real parts, where these are equal by the imaginary ones.",
-                   real=then, integer=then, boolean=boolean, pair=pair, result="bool", smooth=False)
+                   real=then, integer=then, boolean=boolean, pair=_pairs_are(first, then), result="bool", smooth=False)
 
 
 _magnitude = _unary("abs", "", real=dr.abs, integer=_int_abs, boolean=_same)
@@ -526,9 +541,9 @@ logical_and = _logical("logical_and", "Whether both are true.", _and)
 logical_or = _logical("logical_or", "Whether one of them is true, or both.", _or)
 logical_xor = _logical("logical_xor", "Whether one of them is true, and not both.", operator.xor)
 maximum = _binary("maximum", "The larger one; NaN if there is one.", real=_extremum(dr.maximum), integer=dr.maximum,
-                  boolean=_or)
+                  boolean=_or, pair=_extremum_of_pairs(_pairs_are(operator.gt, operator.ge)))
 minimum = _binary("minimum", "The smaller one; NaN if there is one.", real=_extremum(dr.minimum), integer=dr.minimum,
-                  boolean=_and)
+                  boolean=_and, pair=_extremum_of_pairs(_pairs_are(operator.lt, operator.le)))
 multiply = _binary("multiply", "The product; of truth values whether both are true.", real=exact_product,
                    integer=operator.mul, boolean=_and, pair=_pairs("mul"))
 nextafter = _binary("nextafter", "The next number from x1 in the direction of x2.", real=_nextafter, smooth=False)
@@ -639,7 +654,7 @@ def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
     The result has the data type of ``x``, and the shape that all are broadcast to. Lazy; differentiable.
     """
     function = f"{_NAMESPACE}.clip"
-    array = require_kind(function, "x", x, "biuf")
+    array = require_array(function, "x", x)
     if fits(array._dtype, 0 if min is None else min) and fits(array._dtype, 0 if max is None else max):
         known = by_numpy(np.clip, (array, min, max), {})
         if known is not None:

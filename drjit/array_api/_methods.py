@@ -80,8 +80,8 @@ def _chosen(array: Any, mask: Any, neutral: Any) -> Array:
 
 def _limit(array: Storage, sign: int) -> Any:
     """The neutral element of maxima (-1) and minima (1)."""
-    if array._dtype.kind == "f":
-        return sign * math.inf
+    if array._dtype.kind in "fc":
+        return sign * (math.inf if array._dtype.kind == "f" else complex(math.inf, math.inf))
     if array._dtype.kind == "b":
         return sign > 0
     limits = dtypes.iinfo_of(array._dtype)

@@ -1,6 +1,6 @@
 cimport cython
 
-from ._data cimport Storage, made, of_value, parts_of, value_of
+from ._data cimport Storage, View, made, of_own, of_value, parts_of, value_of, written
 from ._dtypes cimport DType
 from ._evaluation cimport eager
 
@@ -9,7 +9,10 @@ cdef tuple _NUMBERS
 cdef set _OF_NUMBERS
 cdef str _KINDS
 cdef tuple _PYTHON
+cdef object _run
+cdef bint _entered
 
+cdef object _of_two(object function, object left, object right)
 cpdef object exact_product(object a, object b)
 cpdef bint fits(DType dtype, object value) except -1
 @cython.locals(count=cython.Py_ssize_t, k=cython.Py_ssize_t)
@@ -27,6 +30,8 @@ cdef class Operation:
     cdef public set plain
     @cython.locals(array=Storage, most=cython.Py_ssize_t)
     cpdef object one(self, object x)
+    @cython.locals(root=Storage, operand=Storage, dtype=DType, most=cython.Py_ssize_t)
+    cpdef bint in_place(self, Storage array, object other) except -1
     @cython.locals(a=Storage, b=Storage, most=cython.Py_ssize_t)
     cpdef object two(self, object x1, object x2)
     @cython.locals(plain=bint, first=Storage, second=Storage, dtype=DType)

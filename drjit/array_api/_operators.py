@@ -7,6 +7,7 @@ All else, promotion and messages, is what the public function does.
 
 from __future__ import annotations
 
+import contextvars
 import importlib
 import operator
 from collections.abc import Callable, Mapping
@@ -17,12 +18,12 @@ import numpy as np
 import drjit as dr
 from drjit.detail import is_constant
 
-from ._data import Storage, constant, made, of_value, parts_of, value_of
+from ._data import Storage, constant, made, of_own, of_value, parts_of, value_of, written
 from ._dtypes import BY_NUMPY, DType
 from ._evaluation import eager
 
-__all__ = ["Operation", "Operators", "at_once", "enter", "exact_product", "fits", "go_together", "of_numpy", "selected",
-           "stay_small"]
+__all__ = ["Operation", "Operators", "at_once", "enter", "entered", "exact_product", "fits", "go_together", "of_numpy",
+           "selected", "stay_small"]
 
 Formula = Callable[..., Any]
 #: What operators do, by their names: operations, or functions of the namespace.
@@ -71,29 +72,47 @@ def go_together(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
     return True
 
 
-def _quiet_state() -> tuple[Any, Any]:
-    """How NumPy is told to say nothing of numbers that are infinite or NaN: a context variable, and what to set it to.
-    ``np.errstate`` does so, but takes longer than an operation."""
-    internals = importlib.import_module("numpy._core.umath")
-    return internals._extobj_contextvar, internals._make_extobj(all="ignore")
-
-
-try:
-    _state, _quiet = _quiet_state()
-except (ImportError, AttributeError):  # NumPy before 2.0
-    _state = _quiet = None
-
-
-def at_once(ufunc: Any, *operands: Any, **options: Any) -> Any:
-    """What a function of NumPy makes of values, without warnings."""
-    if _state is None:
-        with np.errstate(all="ignore"):
-            return ufunc(*operands, **options)
-    token = _state.set(_quiet)
+def _silence() -> contextvars.Context | None:
+    """A context in which NumPy says nothing of numbers that are infinite or NaN. ``np.errstate`` does so, but takes
+    longer than an operation."""
     try:
-        return ufunc(*operands, **options)
+        internals = importlib.import_module("numpy._core.umath")
+        context = contextvars.Context()
+        context.run(internals._extobj_contextvar.set, internals._make_extobj(all="ignore"))
+    except (ImportError, AttributeError):  # NumPy before 2.0
+        return None
+    return context
+
+
+_context = _silence()
+_run: Any = None if _context is None else _context.run
+#: Whether a thread is in the context, which another one cannot enter then.
+_entered = _context is None
+
+
+def at_once(function: Any, *operands: Any, **options: Any) -> Any:
+    """What a function of NumPy makes of values, without warnings."""
+    global _entered
+    if _entered:
+        with np.errstate(all="ignore"):
+            return function(*operands, **options)
+    _entered = True
+    try:
+        return _run(function, *operands, **options)
     finally:
-        _state.reset(token)
+        _entered = False
+
+
+def _of_two(function: Any, left: Any, right: Any) -> Any:
+    """What a function of NumPy makes of values, or of one if there is no other, without warnings."""
+    global _entered
+    if _entered:
+        return at_once(function, left) if right is None else at_once(function, left, right)
+    _entered = True
+    try:
+        return _run(function, left) if right is None else _run(function, left, right)
+    finally:
+        _entered = False
 
 
 class Operation:
@@ -140,19 +159,13 @@ class Operation:
         """What NumPy makes of values, or of a value and a number."""
         if self.silent:
             found = self.numpy(left) if right is None else self.numpy(left, right)
-        elif _state is None:
-            found = at_once(self.numpy, left) if right is None else at_once(self.numpy, left, right)
         else:
-            token = _state.set(_quiet)
-            try:
-                found = self.numpy(left) if right is None else self.numpy(left, right)
-            finally:
-                _state.reset(token)
+            found = _of_two(self.numpy, left, right)
         if type(found) is not _ndarray:
             found = np.asarray(found)
         if found.dtype is not dtype.numpy:
             found = found.astype(dtype.numpy)
-        return of_value(dtype, found)
+        return of_value(dtype, found) if found.ndim > 1 else of_own(dtype, found)
 
     def _both(self, x1: Any, x2: Any, most: int) -> Any:
         """What NumPy makes of small arrays, or of one and a Python number, whatever their types; ``None`` if they are
@@ -201,6 +214,37 @@ class Operation:
             found = np.asarray(found)
         wanted = BY_NUMPY.get(found.dtype)
         return None if wanted is None or wanted.bits == 16 else of_value(wanted, found)
+
+    def in_place(self, array: Storage, other: Any) -> bool:
+        """Write the operation of a small array and an array or a number that go with it as they are to the first one;
+        whether that has been done."""
+        dtype = array._dtype
+        most = eager()
+        if not most or self.result is not None or dtype.kind not in self.plain:
+            return False
+        target = value_of(array, most)
+        if target is None:
+            return False
+        root = array if array._view is None else array._view.root
+        if target is not root._value and (root._value is None or target.base is not root._value):
+            return False
+        if array._view is None and not target.ndim:  # which is like a number
+            return False
+        if isinstance(other, Storage):
+            operand = other
+            source = value_of(operand, most) if operand._dtype is dtype else None
+            if source is None:
+                return False
+        elif fits(dtype, other):
+            source = other
+        else:
+            return False
+        try:
+            at_once(self.numpy, target, source, target)
+        except (TypeError, ValueError):  # shapes that do not go together are told in words
+            return False
+        written(root, True)
+        return True
 
     def two(self, x1: Any, x2: Any) -> Any:
         """The operation of two operands."""
@@ -343,6 +387,11 @@ def _beside(mask: Any, dtype: DType, value: Any) -> Any:
 def enter(name: str, operation: Any) -> None:
     """Tell what an operator does."""
     _operations[name] = operation
+
+
+def entered(name: str) -> Any:
+    """What an operator does."""
+    return _operations.get(name)
 
 
 def of_numpy(array: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -13,7 +14,7 @@ from drjit.detail import computes_now
 from . import _dtypes as dtypes
 from ._creation import asarray
 from ._data import Storage, constant, wrap
-from ._elementwise import bitwise_and, bitwise_invert, equal, less, not_equal, subtract
+from ._elementwise import bitwise_and, bitwise_invert, equal, less, negative, not_equal, subtract
 from ._host import imported, on_host
 from ._indexing import get, nonzero, take, take_along_axis, where
 from ._manipulation import concat, each, reshape
@@ -24,12 +25,11 @@ from ._operands import (
     number_of,
     operands,
     require_array,
-    require_kind,
 )
 from ._small import found_by
 from ._sorting import order_of, sorted_values
 from ._statistics import any as any_of
-from ._statistics import kept_shape
+from ._statistics import kept_shape, place_of_extremum
 from ._statistics import sum as total
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> A
 
 def _position(name: str, x: Any, axis: int | None, keepdims: bool, search: Any) -> Array:
     function = f"{_NAMESPACE}.{name}"
-    array = require_kind(function, "x", x, "iuf") if getattr(getattr(x, "_dtype", None), "kind", "") != "b" else \
-        converted(x, dtypes.uint8)
+    array = require_array(function, "x", x)
+    array = converted(array, dtypes.uint8) if array._dtype.kind == "b" else array
     if axis is None:
         shape = (1,) * array.ndim if keepdims else ()
         found = _position(name, reshape(array, (-1,)), 0, False, search)
@@ -98,6 +98,8 @@ def _position(name: str, x: Any, axis: int | None, keepdims: bool, search: Any) 
     known = found_by(lambda value: getattr(value, name)(place, keepdims=keepdims), array, dtype=dtypes.int64)
     if known is not None:
         return cast("Array", known)
+    if array._dtype.kind == "c":
+        return reshape(place_of_extremum(name[3:], array, place), shape)
     part = array._parts[0]
     found = search(part, axis=place)
     if array._dtype.kind == "f":
@@ -125,27 +127,36 @@ def searchsorted(x1: Array, x2: Any, /, *, side: str = "left", sorter: Array | N
         raise ValueError(f"{function}(): 'x1' must have one dimension, found the shape {row.shape}.")
     if sorter is not None:
         row = take(row, sorter)
-    row, wanted = operands(function, (row, x2), ("x1", "x2"), "iuf", broadcast=False)
+    row, wanted = operands(function, (row, x2), ("x1", "x2"), broadcast=False)
     shape = wanted.shape
     if not row.size or not wanted.size:
         return constant(dtypes.int64, 0, shape)
     known = found_by(lambda table, values: table.searchsorted(values, side), row, wanted, dtype=dtypes.int64)
     if known is not None:
         return cast("Array", known)
-    table, values = row._parts[0].array, wanted._parts[0].array
+    table, values = [tuple([part.array for part in array._parts]) for array in (row, wanted)]
 
     def before(position: Any) -> Any:
         inside = position < row.size  # the search also asks for the end of its range
-        entry = dr.gather(type(table), table, dr.minimum(position, row.size - 1))
-        if row._dtype.kind == "f":  # NaN comes last
-            return inside & ((entry < values) | (dr.isnan(values) & ~dr.isnan(entry)) if side == "left" else
-                             (entry <= values) | dr.isnan(values))
-        return inside & (entry < values if side == "left" else entry <= values)
+        entry = tuple([dr.gather(type(part), part, dr.minimum(position, row.size - 1)) for part in table])
+        return inside & (_precedes(entry, values) if side == "left" else ~_precedes(values, entry))
 
     found = dr.binary_search(0, row.size, before)
     flat = dtypes.int64.tensor(found)
     return wrap(dtypes.int64, type(flat)(flat.array, shape=shape) if flat.array.__len__() == math.prod(shape) else
                 dr.zeros(type(flat), shape) + flat)
+
+
+def _precedes(a: tuple[Any, ...], b: tuple[Any, ...]) -> Any:
+    """Whether numbers, given by their parts, come before others in order, NaN last."""
+    if not dr.is_float_v(a[0]):
+        return a[0] < b[0]
+    if len(a) == 1:
+        return (a[0] < b[0]) | dr.isnan(b[0]) & ~dr.isnan(a[0])
+    x, y = [[dr.isnan(part) for part in number] for number in (a, b)]
+    both = (x[0] == y[0]) & (x[1] == y[1])
+    later = ~x[0] & y[0] | (x[0] == y[0]) & ~x[1] & y[1]
+    return later | both & ((a[0] < b[0]) | ((a[0] == b[0]) | x[0]) & (a[1] < b[1]))
 
 
 # --- sorting ---------------------------------------------------------------------------------------------------------
@@ -158,8 +169,6 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
     function = f"{_NAMESPACE}.argsort"
     array = require_array(function, "x", x)
     place = normalized_axis(function, axis, array.ndim)
-    if array._dtype.kind == "c":
-        raise TypeError(f"{function}(): there is no order among complex numbers.")
     if not array.size:
         return constant(dtypes.int64, 0, array.shape)
     known = None if descending else found_by(lambda value: value.argsort(place, "stable"), array, dtype=dtypes.int64)
@@ -175,31 +184,36 @@ def _is_in_memory(array: Storage) -> bool:
 
 
 def _order(array: Storage, place: int, descending: bool) -> Any:
-    """Stable positions; those of a descending order are those of the reversed array, reversed."""
+    """Stable positions; those of a descending order are those of numbers that count the other way."""
     part = array._parts[0]
-    if array._dtype.kind == "b":
+    kind = array._dtype.kind
+    if kind == "c":
+        real, imaginary = [negative(key) if descending else key for key in
+                           (wrap(array._dtype.part, part) for part in array._parts)]
+        return ordered_by((imaginary, real, _missing(array)), place)._parts[0]
+    if kind == "b":
         part = dr.select(part, dtypes.uint8.tensor(1), dtypes.uint8.tensor(0))
-    if array._dtype.kind == "f":
-        part = dr.select(part == 0, 0, part)  # zeros of both signs are equal
-    if not descending:
-        return dr.argsort(part, axis=place)
-    if array._dtype.kind == "f":
-        missing = dr.isnan(part)
-        part = dr.select(missing, -math.inf, part)
-        found = _descending(part, place)
-        # NaN and -inf are the last ones, in any order: put the NaN behind.
-        flags = take_along_axis(wrap(dtypes.bool, missing), wrap(dtypes.int64, dtypes.int64.tensor(found)), axis=place)
-        again = dr.argsort(dr.select(flags._parts[0], dtypes.uint8.tensor(1), dtypes.uint8.tensor(0)), axis=place)
-        both = take_along_axis(wrap(dtypes.int64, dtypes.int64.tensor(found)),
-                               wrap(dtypes.int64, dtypes.int64.tensor(again)), axis=place)
-        return both._parts[0]
-    return _descending(part, place)
+    if kind == "f":  # zeros of both signs are equal, and so are NaN
+        part = dr.select(part == 0, 0, dr.select(dr.isnan(part), math.nan, -part if descending else part))
+    elif descending:
+        part = ~part
+    return dr.argsort(part, axis=place)
 
 
-def _descending(part: Any, place: int) -> Any:
-    key = (slice(None),) * place + (slice(None, None, -1),)
-    last = part.shape[place] - 1
-    return dtypes.int64.tensor(last) - dtypes.int64.tensor(dr.argsort(part[key], axis=place)[key])
+def ordered_by(keys: Sequence[Array], axis: int) -> Array:
+    """The positions that sort by several keys along an axis, of which the last one counts most."""
+    found = argsort(keys[0], axis=axis)
+    for key in keys[1:]:
+        found = take_along_axis(found, argsort(take_along_axis(key, found, axis=axis), axis=axis), axis=axis)
+    return found
+
+
+def _missing(array: Storage) -> Array:
+    """How late complex numbers come that are NaN: by the imaginary part, the real one, or both."""
+    number = dtypes.uint8.tensor
+    real, imaginary = [dr.select(dr.isnan(part), number(count), number(0)) for part, count in
+                       zip(array._parts, (2, 1), strict=True)]
+    return wrap(dtypes.uint8, real + imaginary)
 
 
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
@@ -208,8 +222,6 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
     function = f"{_NAMESPACE}.sort"
     array = require_array(function, "x", x)
     place = normalized_axis(function, axis, array.ndim)
-    if array._dtype.kind == "c":
-        raise TypeError(f"{function}(): there is no order among complex numbers.")
     if not array.size:
         return each(array, lambda part: part)
     known = None if descending else found_by(lambda value: np.sort(value, place, "stable"), array)
@@ -239,11 +251,7 @@ def partitioned(function: str, x: Array, kth: Any, axis: int, positions: bool) -
 
 def _sorted_with_starts(array: Array) -> tuple[Array, Array, Array]:
     """The elements of an array of one axis in order, their positions, and whether each is the first of its value."""
-    if array._dtype.kind == "c":
-        inner = argsort(wrap(array._dtype.part, array._parts[1]))
-        order = take(inner, argsort(take(wrap(array._dtype.part, array._parts[0]), inner)))
-    else:
-        order = argsort(array)
+    order = argsort(array)
     ordered = take(array, order)
     return ordered, order, _starts(ordered)
 
@@ -297,12 +305,8 @@ def unique_inverse(x: Array, /) -> UniqueInverseResult:
 def unique_values(x: Array, /) -> Array:
     """The distinct elements in order. Evaluates the array."""
     array = reshape(require_array(f"{_NAMESPACE}.unique_values", "x", x), (-1,))
-    if array._dtype.kind == "c":
-        ordered, _, first = _sorted_with_starts(array)
-    else:
-        ordered = sort(array)
-        first = _starts(ordered)
-    return take(ordered, nonzero(first)[0])
+    ordered = sort(array)
+    return take(ordered, nonzero(_starts(ordered))[0])
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:

@@ -18,18 +18,17 @@ from drjit.detail import bytes_of, computes_now, is_pending
 from drjit.interop import numpy_of_parts
 
 from . import _dtypes as dtypes
-from ._data import Storage, evaluated, made, of_value, parts_of, tensors_of, tensors_with, value_of
+from ._data import Storage, evaluated, made, of_own, of_value, parts_of, tensors_of, tensors_with, value_of
 from ._dtypes import DType
 from ._evaluation import eager, policy, settle
-from ._operators import at_once, stay_small
+from ._operators import Operation, at_once, stay_small
 
-__all__ = ["LARGE", "by_numpy", "chosen", "eagerly", "enter_result", "found_by", "joined", "of_numbers", "on_host",
-           "place_of", "product", "reduced", "result_of", "rolled"]
+__all__ = ["LARGE", "Product", "by_numpy", "chosen", "created", "eagerly", "enter_result", "found_by", "joined",
+           "of_list", "of_numbers", "on_host", "place_of", "product", "reduced", "result_of", "rolled"]
 
 #: Fewer bytes than this are copied, which takes less time than to share their memory.
 LARGE = 1 << 15
-#: (Of ``dot``, which is no ufunc, NumPy does not warn where numbers are infinite.)
-_ndarray, _dot, _contiguous, _concatenate = np.ndarray, np.dot, np.ascontiguousarray, np.concatenate
+_ndarray, _contiguous, _concatenate = np.ndarray, np.ascontiguousarray, np.concatenate
 
 
 def on_host(array: Storage) -> Any:
@@ -110,8 +109,21 @@ def product(x1: Any, x2: Any) -> Any:
         one, other = _memory_of(a), _memory_of(b)
     elif not _is_short(one.shape, other.shape):
         return None
-    found = _dot(one, other)
-    return result_of(dtype, found if type(found) is _ndarray else np.asarray(found))
+    found = one.dot(other)
+    if type(found) is not _ndarray:
+        found = np.asarray(found)
+    return of_own(dtype, found) if most and found.size <= most else result_of(dtype, found)
+
+
+class Product(Operation):
+    """The operator of products of matrices and vectors."""
+
+    __slots__ = ()
+
+    def two(self, x1: Any, x2: Any) -> Any:
+        """The product."""
+        found = product(x1, x2)
+        return self.otherwise(x1, x2) if found is None else found
 
 
 def _is_short(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
@@ -270,6 +282,89 @@ def eagerly(own: Callable[..., Any], function: Any, product: bool = False) -> An
         return function(*args, **kwargs) if found is None else found
 
     return small
+
+
+def created(own: Callable[..., Any], function: Any, count: Callable[..., int]) -> Callable[..., Any]:
+    """A function that makes an array of numbers, which is ``own``, one of NumPy with the same parameters and meaning,
+    where it has few elements, which ``count`` finds by the arguments, and :class:`Policy` says that such are computed
+    at once."""
+
+    @functools.wraps(function)
+    def small(*args: Any, **kwargs: Any) -> Any:
+        found = _created_now(own, count, args, kwargs)
+        return function(*args, **kwargs) if found is None else found
+
+    return small
+
+
+def _created_now(own: Any, count: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The array that a function of NumPy creates, if it is small; ``None`` for others, and where it raises."""
+    most = eager()
+    if not most:
+        return None
+    found = _Arguments(most, 0)
+    values = found.several(args)
+    if values is None:
+        return None
+    options = {}
+    for name, value in kwargs.items():
+        options[name] = found.one(value)
+    if found.failed or found.arrays:
+        return None
+    try:
+        if not 0 < count(*values, **options) <= most:
+            return None
+        result = own(*values, **options) if options else own(*values)
+    except Exception:  # told in the words of the function here, or none there
+        return None
+    return found.result(result)
+
+
+def of_list(entries: Any) -> Any:
+    """An array of a list or tuple of Python numbers, or of lists or tuples of such that are not many; ``None`` for
+    others."""
+    most = eager()
+    if not most:
+        return None
+    kind = _kind_in(entries, most)
+    if not kind:
+        return None
+    try:
+        found = np.array(entries)
+    except (OverflowError, ValueError):  # told in words
+        return None
+    return result_of(dtypes.BY_NUMPY[found.dtype], found) if 0 < found.size <= most and found.dtype.kind == kind \
+        else None
+
+
+def _kind_in(entries: Any, most: int) -> str:
+    """The kind of the numbers in nested lists; ``''`` if there are too many, or others than Python numbers."""
+    if len(entries) > most:
+        return ""
+    found = 0
+    for entry in entries:
+        cls = type(entry)
+        if cls is float:
+            place = 3
+        elif cls is int:
+            place = 2
+        elif cls is bool:
+            place = 1
+        elif cls is complex:
+            place = 4
+        elif cls is list or cls is tuple:
+            kind = _kind_in(entry, most)
+            if not kind:
+                return ""
+            place = _KINDS.index(kind)
+        else:
+            return ""
+        found = max(found, place)
+    return _KINDS[found] if found else ""
+
+
+#: Kinds of Python numbers, each of which is among the next.
+_KINDS = "?bifc"
 
 
 class _Arguments:

@@ -14,9 +14,10 @@ from . import _dtypes as dtypes
 from ._creation import converted_to
 from ._data import Storage, constant, copy_of, wrap
 from ._dtypes import DType, DTypeLike
-from ._elementwise import divide, multiply, not_equal, sqrt, subtract
+from ._elementwise import bitwise_and, divide, equal, isnan, multiply, not_equal, sqrt, subtract
 from ._evaluation import eager
-from ._manipulation import concat, each, reshape
+from ._indexing import take_along_axis, where
+from ._manipulation import concat, each, permute_dims, reshape
 from ._operands import converted, normalized_axes, normalized_axis, require_array, require_kind
 from ._operators import at_once
 from ._small import found_by, reduced
@@ -174,7 +175,7 @@ def min(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
 
 def _extremum(name: str, x: Any, axis: Axis, keepdims: bool, reduce: Any) -> Array:
     function = f"{_NAMESPACE}.{name}"
-    array = require_kind(function, "x", x, "iuf") if getattr(getattr(x, "_dtype", None), "kind", "") != "b" else x
+    array = require_array(function, "x", x)
     if array._dtype.kind == "b":
         return converted(_extremum(name, converted(array, dtypes.uint8), axis, keepdims, reduce), dtypes.bool)
     axes = normalized_axes(function, axis, array.ndim)
@@ -183,15 +184,35 @@ def _extremum(name: str, x: Any, axis: Axis, keepdims: bool, reduce: Any) -> Arr
                          f"{array.shape}.")
     if not array.size:
         return constant(array._dtype, 0, kept_shape(array, axes, keepdims))
-    known = reduced(array, np.maximum.reduce if name == "max" else np.minimum.reduce, axes, keepdims, array._dtype) \
-        if axes else None
+    if not axes:
+        return copy_of(array)
+    known = reduced(array, np.maximum.reduce if name == "max" else np.minimum.reduce, axes, keepdims, array._dtype)
     if known is not None:
         return cast("Array", known)
+    if array._dtype.kind == "c":
+        kept = [axis for axis in range(array.ndim) if axis not in axes]
+        rows = reshape(permute_dims(array, (*kept, *axes)), (*[array.shape[axis] for axis in kept], -1))
+        found = take_along_axis(rows, place_of_extremum(name, rows, rows.ndim - 1), axis=-1)
+        return reshape(found, kept_shape(array, axes, keepdims))
     found = _reduced(array, axes, keepdims, reduce)
-    if array._dtype.kind == "f" and axes:
+    if array._dtype.kind == "f":
         missing = _formed(_over(dr.any, dr.isnan(array._parts[0]), axes), found.shape)
         found = dr.select(missing, math.nan, found)
     return wrap(array._dtype, found)
+
+
+def place_of_extremum(name: str, array: Array, axis: int) -> Array:
+    """The position of the first extremum of complex numbers along an axis, which is kept; of the first NaN."""
+    worst = -math.inf if name == "max" else math.inf
+    extremum = max if name == "max" else min
+    real, imaginary = [wrap(array._dtype.part, part) for part in array._parts]
+    found = equal(real, extremum(real, axis=axis, keepdims=True))
+    imaginary = where(found, imaginary, worst)
+    found = bitwise_and(found, equal(imaginary, extremum(imaginary, axis=axis, keepdims=True)))
+    missing = isnan(array)
+    found = where(any(missing, axis=axis, keepdims=True), missing, found)
+    place = dr.argmax(dr.select(found._parts[0], dtypes.uint8.tensor(1), dtypes.uint8.tensor(0)), axis=axis)
+    return wrap(dtypes.int64, _formed(dtypes.int64.tensor(place), kept_shape(array, (axis,), True)))
 
 
 def all(x: Array, /, *, axis: Axis = None, keepdims: bool = False, out: None = None) -> Array:

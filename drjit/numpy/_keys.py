@@ -8,7 +8,7 @@ import numpy as np
 
 import drjit.array_api as xp
 
-from ._public import Array, array_of, public
+from ._public import Array, array_of, is_number, public
 
 __all__ = ["c_", "index_exp", "ix_", "mgrid", "ogrid", "r_", "s_"]
 
@@ -27,27 +27,50 @@ class _Grid:
 
 
 class _Joined:
-    """Arrays, numbers and ranges one after the other; of columns for ``c_``."""
+    """Arrays, numbers and ranges one after the other along an axis, with some axes at least: as a text in front says,
+    such as ``'0,2'``, or ``'-1,2,0'``, whose last number is where axes begin that are there (at the end else)."""
 
-    def __init__(self, columns: bool) -> None:
-        self._columns = columns
+    def __init__(self, axis: int, ndmin: int, place: int) -> None:
+        self._directions = axis, ndmin, place
 
     def __getitem__(self, key: Any) -> Array:
-        entries = []
-        for entry in key if isinstance(key, tuple) else (key,):
-            if isinstance(entry, str):
-                raise NotImplementedError("drjit.numpy.r_: directions as text are not there yet; use concatenate() or "
-                                          "stack().")
-            array = xp.asarray(np.r_[entry]) if isinstance(entry, slice) else array_of(entry)
-            array = array.reshape(1) if not array.ndim else array
-            entries.append(array.reshape(-1, 1) if self._columns and array.ndim == 1 else array)
-        return xp.concat(entries, axis=-1 if self._columns else 0)
+        entries = list(key) if isinstance(key, tuple) else [key]
+        axis, ndmin, place = _directed(entries.pop(0), *self._directions) if entries and isinstance(entries[0], str) \
+            else self._directions
+        if not entries or any(isinstance(entry, str) for entry in entries):
+            raise ValueError("drjit.numpy.r_: needs arrays, numbers or slices, and directions in front of them only.")
+        values = [xp.asarray(np.r_[entry]) if isinstance(entry, slice) else entry if is_number(entry) else
+                  array_of(entry) for entry in entries]
+        dtype, found = xp.result_type(*values), []
+        for value in values:
+            array = array_of(value).astype(dtype)
+            new = max(ndmin - array.ndim, 0)
+            array = array.reshape((1,) * new + array.shape)
+            if place != -1 and new:
+                first = place if place >= 0 else place + new + 1
+                axes = list(range(array.ndim))
+                array = array.transpose(axes[:first] + axes[new:] + axes[first:new])
+            found.append(array)
+        return xp.concat(found, axis=axis)
+
+
+def _directed(text: str, axis: int, ndmin: int, place: int) -> tuple[int, int, int]:
+    """What a text says of how arrays are joined, in place of what is meant without it."""
+    try:
+        numbers = list(map(int, text.split(",")))
+    except ValueError:
+        raise ValueError(f"drjit.numpy.r_: directions are up to three integers, found {text!r}. (There are no "
+                         "matrices: use arrays of two axes.)") from None
+    if len(numbers) > 3:
+        raise ValueError(f"drjit.numpy.r_: directions are up to three integers, found {text!r}.")
+    own = (axis, ndmin, place)
+    return (*numbers, *own[len(numbers):])  # type: ignore[return-value]
 
 
 mgrid = _Grid(sparse=False)
 ogrid = _Grid(sparse=True)
-r_ = _Joined(columns=False)
-c_ = _Joined(columns=True)
+r_ = _Joined(0, 1, -1)
+c_ = _Joined(-1, 2, 0)
 s_ = np.s_
 index_exp = np.index_exp
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -240,6 +241,9 @@ class poly1d:
 
     def __len__(self) -> int:
         return self.order
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self.coeffs)
 
     def __getitem__(self, power: int) -> Any:
         return self.coeffs[self.order - power] if 0 <= power <= self.order else xp.asarray(0)

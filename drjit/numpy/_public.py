@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
@@ -42,6 +43,31 @@ _BY_NUMPY = frozenset([
 _PRODUCTS = frozenset(["convolve", "correlate", "einsum", "inner", "kron", "outer", "tensordot"])
 
 
+def _all_of(shape: Any, *_: Any, **__: Any) -> int:
+    return shape if isinstance(shape, int) else math.prod(shape)
+
+
+def _between(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> int:
+    first, last = (0, start) if stop is None else (start, stop)
+    return math.ceil((last - first) / step)
+
+
+def _steps(start: float, stop: float, num: int = 50, *_: Any, **__: Any) -> int:
+    return num
+
+
+def _square(N: int, M: int | None = None, *_: Any, **__: Any) -> int:
+    return N * (N if M is None else M)
+
+
+#: Functions that make arrays of numbers, those of NumPy by which small ones are made, and the number of elements.
+_CREATING: dict[str, tuple[Any, Callable[..., int]]] = {
+    "zeros": (np.zeros, _all_of), "ones": (np.ones, _all_of), "empty": (np.zeros, _all_of), "full": (np.full, _all_of),
+    "eye": (np.eye, _square), "identity": (np.identity, lambda n, dtype=None: n * n), "tri": (np.tri, _square),
+    "arange": (np.arange, _between), "linspace": (np.linspace, _steps), "logspace": (np.logspace, _steps),
+    "geomspace": (np.geomspace, _steps)}
+
+
 def named(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Make a function public by a name, with which the messages of its errors begin."""
 
@@ -52,6 +78,8 @@ def named(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
         called = dr.detail.named(name)(function)
         if own is not None:
             called = xp.eagerly(own, called, product=plain in _PRODUCTS)
+        elif plain in _CREATING:
+            called = xp.created(_CREATING[plain][0], called, _CREATING[plain][1])
         called.__module__, called.__name__, called.__qualname__ = module, plain, plain
         return called
 

@@ -243,7 +243,8 @@ def median(a: Any, axis: Axis = None, out: Array | None = None, overwrite_input:
         return into(out, array.mean(-1, keepdims=False))
     ordered = xp.sort(array)
     found = ordered[..., size // 2] if size % 2 else (ordered[..., size // 2 - 1] + ordered[..., size // 2]) * 0.5
-    found = xp.where(xp.isnan(ordered[..., -1]), math.nan, found)
+    last = ordered[..., -1]
+    found = xp.where(xp.isnan(last), last, found)
     return into(out, _kept(found, places, keepdims))
 
 
@@ -251,7 +252,7 @@ def median(a: Any, axis: Axis = None, out: Array | None = None, overwrite_input:
 def nanmedian(a: Any, axis: Axis = None, out: Array | None = None, overwrite_input: bool = False,
               keepdims: bool = False) -> Array:
     """The element in the middle of the order over axes, or the mean of two, without NaN. Lazy; differentiable."""
-    return into(out, nanquantile(a, 0.5, axis, keepdims=keepdims))
+    return into(out, _quantile(a, 0.5, axis, "linear", keepdims, skip=True))
 
 
 #: alpha and beta of the positions n q + alpha + q (1 - alpha - beta) - 1 (Hyndman & Fan 1996).
@@ -281,7 +282,7 @@ def _positions(q: Array, count: Any, method: str) -> tuple[Array, Array]:
     else:
         place = q * count - 1
         if method == "closest_observation":
-            place = xp.round(place - 0.5) if False else _closest(q * count - 1.5)
+            place = _closest(q * count - 1.5)
         else:
             whole = xp.floor(place)
             exact = place == whole
@@ -306,28 +307,36 @@ def quantile(a: Any, q: Any, axis: Axis = None, out: Array | None = None, overwr
 
     Raises a ``ValueError`` for shares that are not from 0 to 1, unless they are in an array of this module.
     """
-    return into(out, _quantile(a, q, axis, method, keepdims, skip=False))
+    return into(out, _quantile(_real(a), q, axis, method, keepdims, skip=False))
 
 
 @public
 def percentile(a: Any, q: Any, axis: Axis = None, out: Array | None = None, overwrite_input: bool = False,
                method: str = "linear", keepdims: bool = False) -> Array:
     """As :func:`quantile`, with ``q`` in per cent. Lazy; differentiable."""
-    return into(out, _quantile(a, _share(q), axis, method, keepdims, skip=False))
+    return into(out, _quantile(_real(a), _share(q), axis, method, keepdims, skip=False))
 
 
 @public
 def nanquantile(a: Any, q: Any, axis: Axis = None, out: Array | None = None, overwrite_input: bool = False,
                 method: str = "linear", keepdims: bool = False) -> Array:
     """As :func:`quantile`, without NaN. Lazy; differentiable."""
-    return into(out, _quantile(a, q, axis, method, keepdims, skip=True))
+    return into(out, _quantile(_real(a), q, axis, method, keepdims, skip=True))
 
 
 @public
 def nanpercentile(a: Any, q: Any, axis: Axis = None, out: Array | None = None, overwrite_input: bool = False,
                   method: str = "linear", keepdims: bool = False) -> Array:
     """As :func:`percentile`, without NaN. Lazy; differentiable."""
-    return into(out, _quantile(a, _share(q), axis, method, keepdims, skip=True))
+    return into(out, _quantile(_real(a), _share(q), axis, method, keepdims, skip=True))
+
+
+def _real(a: Any) -> Array:
+    """An array of real numbers, between which one can interpolate."""
+    array = array_of(a)
+    if array.dtype.kind == "c":
+        raise TypeError(f"'a' must be an array of real numbers, found {array.dtype}.")
+    return array
 
 
 def _share(q: Any) -> Any:

@@ -40,8 +40,7 @@ def sort_complex(a: Any) -> Array:
     """The elements as complex numbers in order of their real parts, then of their imaginary ones. Lazy;
     differentiable."""
     array = array_of(a)
-    array = array if array.dtype.kind == "c" else array.astype(xp.complex128)
-    return xp.take_along_axis(array, lexsort((xp.imag(array), xp.real(array))), axis=-1)
+    return xp.sort(array if array.dtype.kind == "c" else array.astype(xp.complex128))
 
 
 @public
@@ -74,11 +73,7 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
 @public
 def lexsort(keys: Sequence[Any], axis: int = -1) -> Array:
     """The positions that sort by several keys, of which the last one counts most. Lazy."""
-    arrays = [array_of(key) for key in keys]
-    found = xp.argsort(arrays[0], axis=axis)
-    for key in arrays[1:]:
-        found = xp.take_along_axis(found, xp.argsort(xp.take_along_axis(key, found, axis=axis), axis=axis), axis=axis)
-    return found
+    return xp.ordered_by([array_of(key) for key in keys], axis)
 
 
 # --- choosing --------------------------------------------------------------------------------------------------------
@@ -322,14 +317,14 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
 
 def _values(array: Array, equal_nan: bool) -> Array:
     values = xp.unique_values(array)
-    missing = int(xp.isnan(values).sum()) if equal_nan and array.dtype.kind == "f" else 0
+    missing = int(xp.isnan(values).sum()) if equal_nan and array.dtype.kind in "fc" else 0
     return values[:values.size - missing + 1] if missing > 1 else values
 
 
 def _unique(array: Array, equal_nan: bool) -> _Unique:
     found = xp.unique_all(array)
     values, indices, inverse, counts = found.values, found.indices, found.inverse_indices, found.counts
-    if equal_nan and array.dtype.kind == "f" and values.size > 1:
+    if equal_nan and array.dtype.kind in "fc" and values.size > 1:
         first = int((~xp.isnan(values)).sum())  # NaN come last, and are distinct in the standard
         if first < values.size - 1:
             total = xp.sum(counts[first:])

@@ -11,7 +11,7 @@ import numpy as np
 
 import drjit.array_api as xp
 
-from ._public import Array, Axis, array_of, axes_of, axis_of, bounds_of_nonzero, decided, into, public
+from ._public import Array, Axis, array_of, axes_of, axis_of, bounds_of_nonzero, decided, into, on_host, public
 
 __all__ = ["append", "array_split", "astype", "atleast_1d", "atleast_2d", "atleast_3d", "block", "broadcast_arrays",
            "broadcast_shapes", "broadcast_to", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack",
@@ -217,8 +217,12 @@ def resize(a: Any, new_shape: Any) -> Array:
 
 
 @public
-def trim_zeros(filt: Any, trim: str = "fb") -> Array:
-    """The vector without the zeros at its front and back, or at one of them. Evaluates."""
+def trim_zeros(filt: Any, trim: str = "fb") -> Any:
+    """The vector without the zeros at its front and back, or at one of them; of a list a list. Evaluates."""
+    if isinstance(filt, (list, tuple)):
+        first, end = bounds_of_nonzero(on_host(array_of(filt)))
+        return filt[first if "f" in trim.lower() or first == end else 0:
+                    end if "b" in trim.lower() or first == end else None]
     array = array_of(filt)
     first, end = decided(bounds_of_nonzero, array)
     if first == end:

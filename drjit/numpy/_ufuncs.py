@@ -57,7 +57,11 @@ class ufunc:
             return function(*arguments)
 
         self._call = named(f"drjit.numpy.{name}")(call)
-        self._direct = named(f"drjit.numpy.{name}")(function)
+        operation = getattr(function, "operation", None)
+        #: Whether few real floating point numbers are computed at once without a look at arguments.
+        self._short = operation is not None and nout == 1
+        self._direct = named(f"drjit.numpy.{name}")(
+            function if operation is None else operation.one if nin == 1 else operation.two)
         own = None if name in _OTHER else getattr(np, name, None)
         self._plain = self._general if own is None else xp.eagerly(own, self._general)
 
@@ -67,6 +71,11 @@ class ufunc:
     def __call__(self, *args: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: str = "same_kind",
                  order: str = "K", subok: bool = True) -> Any:
         if out is None and where is True and dtype is None and len(args) == self.nin:
+            first, last = args[0], args[-1]
+            if self._short and first.__class__ is Array and first._dtype.kind == "f" and \
+                    (last is first or last.__class__ is float or last.__class__ is Array and
+                     last._dtype is first._dtype):
+                return self._direct(*args)
             return self._plain(*args)
         return self._whole(args, out, where, dtype, casting)
 
@@ -310,9 +319,9 @@ def _fmod(a: Any, b: Any) -> Array:
 def _fextremum(of: Function) -> Function:
     def extremum(a: Any, b: Any) -> Array:
         first, second = array_of(a), array_of(b)
-        if "f" not in (first.dtype.kind, second.dtype.kind):
+        if not {"f", "c"} & {first.dtype.kind, second.dtype.kind}:
             return of(a, b)
-        return xp.where(xp.isnan(first), b, xp.where(xp.isnan(second), a, of(a, b)))
+        return xp.where(xp.isnan(second), a, xp.where(xp.isnan(first), b, of(a, b)))
 
     return extremum
 

@@ -9,7 +9,7 @@ import drjit.array_api as xp
 
 from ._public import Array, array_of, axes_of, public
 
-__all__ = ["sliding_window_view", "stride_tricks"]
+__all__ = ["as_strided", "sliding_window_view", "stride_tricks"]
 
 
 @public
@@ -35,7 +35,34 @@ def sliding_window_view(x: Any, window_shape: int | tuple[int, ...], axis: int |
     return array
 
 
+@public
+def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True) -> Array:
+    """The elements that a shape and strides in bytes describe, from the first one of ``x`` on, among those of the array
+    that ``x`` is a view of: in an array of its own, so that what is written to it is not written to ``x``. Lazy;
+    differentiable. Raises a ``ValueError`` for strides that lead out of the array, or are no multiple of an element."""
+    array = array_of(x)
+    sizes = array.shape if shape is None else tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    steps = array.strides if strides is None else tuple(strides) if isinstance(strides, (tuple, list)) else (strides,)
+    if len(sizes) != len(steps) or any(size < 0 for size in sizes) or any(step % array.itemsize for step in steps):
+        raise ValueError(f"'shape' and 'strides' must have as many entries, which are not negative and multiples of "
+                         f"{array.itemsize} bytes, found {sizes} and {steps}.")
+    if not math.prod(sizes):
+        return xp.zeros(sizes, dtype=array.dtype)
+    owner = array if array.base is None or array.base.dtype != array.dtype else array.base
+    first = last = position = array.place[0] if owner is not array else 0
+    for place, (size, step) in enumerate(zip(sizes, steps, strict=True)):
+        stride = step // array.itemsize
+        first, last = first + min(stride, 0) * (size - 1), last + max(stride, 0) * (size - 1)
+        position = position + xp.reshape(xp.arange(size) * stride, (-1, *(1,) * (len(sizes) - place - 1)))
+    if first < 0 or last >= owner.size:
+        raise ValueError(f"the shape {sizes} and the strides {steps} lead to the elements {first} to {last} of "
+                         f"{owner.size}.")
+    index = xp.reshape(xp.asarray(position), (-1,))
+    return xp.reshape(xp.take(xp.reshape(owner, (-1,)), index), sizes)
+
+
 class stride_tricks:
     """``numpy.lib.stride_tricks``."""
 
+    as_strided = staticmethod(as_strided)
     sliding_window_view = staticmethod(sliding_window_view)

@@ -23,6 +23,7 @@ import numpy as np
 
 import drjit as dr
 import drjit.array_api as xp
+from drjit.llvm.ad import Philox4x32
 
 from ._public import Array, array_of, axis_of, decided, floating, is_number, missing, named, of_type, on_host
 
@@ -361,20 +362,19 @@ class Generator:
         return xp.where(second >= chance, 1.0, near).astype(xp.int64)
 
     def zipf(self, a: Any, size: Size = None) -> Array:
-        """Numbers of the Zipf distribution (Devroye 1986, p. 550): of several candidates, which are drawn together, the
-        first that is accepted."""
+        """Numbers of the Zipf distribution (Devroye 1986, p. 550): of candidates the first that is accepted."""
         power = floating(a)
         shape = _shape(size, power)
         if decided(bool, (power <= 1).any()):
             raise ValueError(f"'a' must be greater than 1, found {a!r}.")
-        less = (power - 1)[..., None]
-        base = 2.0 ** less
-        many = (*shape, _CANDIDATES)
-        drawn, other = self._inverse(many), self._inverse(many)
-        number = xp.clip(xp.floor(drawn ** (-1 / less)), 1.0, 2.0 ** 53)
-        ratio = (1 + 1 / number) ** less
-        accepted = other * number * (ratio - 1) / (base - 1) <= ratio / base
-        return _first(accepted, number).astype(xp.int64)
+
+        def candidate(stream: Any, less: Any) -> tuple[Any, Any]:
+            drawn, other = stream.next_float64x2()
+            number = dr.clip(dr.floor(dr.maximum(drawn, _LEAST) ** (-1 / less)), 1, 2.0 ** 53)
+            ratio, base = (1 + 1 / number) ** less, dr.power(2.0, less)
+            return other * number * (ratio - 1) / (base - 1) <= ratio / base, number
+
+        return self._accepted(shape, candidate, power - 1).astype(xp.int64)
 
     def geometric(self, p: Any, size: Size = None) -> Array:
         """How many trials it takes until one succeeds, each with probability ``p``."""
@@ -385,30 +385,48 @@ class Generator:
     # --- distributions of the gamma family ---
 
     def standard_gamma(self, shape: Any, size: Size = None, dtype: Any = None, out: Array | None = None) -> Array:
-        """Numbers of the gamma distribution with a shape (Marsaglia & Tsang 2000): of several candidates, which are
-        drawn together, the first that is accepted."""
+        """Numbers of the gamma distribution with a shape (Marsaglia & Tsang 2000): of candidates the first that is
+        accepted."""
         alpha = floating(shape)
         wanted = _shape(size, alpha)
         alpha = xp.broadcast_to(alpha, wanted)
         less = alpha < 1
         d = xp.where(less, alpha + 1, alpha) - 1 / 3
         c = 1 / xp.sqrt(9 * d)
-        if 0 < math.prod(wanted) <= xp.policy.eager and dr.detail.in_plain_code():
-            found = d * (1 + c * self._accepted(on_host(d))) ** 3
-        else:
-            many = (*wanted, _CANDIDATES_OF_GAMMA)
-            normal, drawn = self._normal(many), self._inverse(many)
-            cube = (1 + c[..., None] * normal) ** 3
-            safe = xp.where(cube > 0, cube, 1.0)
-            accepted = (cube > 0) & (xp.log(drawn) < 0.5 * normal ** 2 + d[..., None] * (1 - cube + xp.log(safe)))
-            found = d * _first(accepted, safe)
+        few = 0 < math.prod(wanted) <= xp.policy.eager and dr.detail.in_plain_code()
+        normal = self._accepted_now(on_host(d)) if few else self._accepted(wanted, _normal_of_gamma, d)
+        found = d * (1 + c * normal) ** 3
         boost = self._inverse(wanted) ** (1 / xp.where(less, alpha, 1.0))
         found = xp.where(less, found * boost, found)
         return _into(out, found if dtype is None else found.astype(dtype))
 
-    def _accepted(self, d: np.ndarray[Any, Any]) -> Array:
-        """For each ``d`` of Marsaglia & Tsang the normal number that is accepted, of which one after the other is
-        drawn."""
+    def _accepted(self, shape: tuple[int, ...], candidate: Callable[..., tuple[Any, Any]], *parameters: Array) -> Array:
+        """For each element of a shape the first of its candidates that is accepted, which has no derivatives.
+
+        ``candidate`` is given a ``Philox4x32`` and the parameters of the distribution as flat arrays; it returns
+        whether it is accepted, and its value. A loop asks until it is, with another stream for each element and
+        iteration.
+        """
+        count, real = math.prod(shape), dr.array_t(xp.float64.tensor)
+        if not count:
+            return xp.zeros(shape)
+        rng: Any = self._rng
+        rng.random(real, 1)  # the next step, which no other number is drawn at in streams from 1 on
+        state = rng.__drjit_children__()
+        seed, step = state["seed"], dr.max(state["counter"]) if len(state["counter"]) > 1 else state["counter"]
+        index, mask = dr.uint32_array_t(real), dr.mask_t(real)
+        lane = dr.arange(index, count)
+        given = [dr.detach(xp.broadcast_to(array, shape).astype(xp.float64).tensor.array) for array in parameters]
+
+        def body(left: Any, attempt: Any, value: Any) -> tuple[Any, Any, Any]:
+            accepted, value = candidate(Philox4x32(seed, step, lane, attempt), *given)
+            return left & ~accepted, attempt + 1, value
+
+        _, _, value = dr.while_loop((dr.full(mask, True, count), index(1), dr.zeros(real, count)),
+                                    lambda left, attempt, value: left, body, labels=("left", "attempt", "value"))
+        return xp.asarray(value).reshape(shape)
+
+    def _accepted_now(self, d: np.ndarray[Any, Any]) -> Array:
         own, left = self._own(), np.arange(d.size)
         scale = d.reshape(-1)
         found = np.empty(d.size)
@@ -473,21 +491,24 @@ class Generator:
         return xp.where(drawn * (centre + root) <= centre, root, centre * centre / root)
 
     def vonmises(self, mu: Any, kappa: Any, size: Size = None) -> Array:
-        """Angles of the von Mises distribution (Best & Fisher 1979), from -pi to pi: of several candidates, which are
-        drawn together, the first that is accepted."""
+        """Angles of the von Mises distribution (Best & Fisher 1979), from -pi to pi: of candidates the first that is
+        accepted."""
         centre, concentration = xp.broadcast_arrays(floating(mu), floating(kappa))
         shape = _shape(size, centre)
-        k = xp.clip(concentration, 1e-6, None)[..., None]  # at which angles are all alike to six digits
+        k = xp.clip(concentration, 1e-6, None)  # at which angles are all alike to six digits
         tau = 1 + xp.sqrt(1 + 4 * k * k)
         rho = (tau - xp.sqrt(2 * tau)) / (2 * k)
         r = (1 + rho * rho) / (2 * rho)
-        many = (*shape, _CANDIDATES)
-        z = xp.cos(math.pi * self._uniform(many))
-        drawn = self._inverse(many)
-        cosine = (1 + r * z) / (r + z)
-        c = k * (r - cosine)
-        accepted = (c * (2 - c) > drawn) | (xp.log(c / drawn) + 1 - c >= 0)
-        angle = xp.acos(xp.clip(_first(accepted, cosine), -1.0, 1.0)) * xp.where(self._uniform(shape) < 0.5, -1.0, 1.0)
+
+        def candidate(stream: Any, k: Any, r: Any) -> tuple[Any, Any]:
+            drawn, other = stream.next_float64x2()
+            z = dr.cos(math.pi * drawn)
+            c = k * (r - (1 + r * z) / (r + z))
+            u = dr.maximum(other, _LEAST)
+            return (c * (2 - c) > u) | (dr.log(c / u) + 1 - c >= 0) | dr.isnan(c), z
+
+        z = self._accepted(shape, candidate, k, r)
+        angle = xp.acos(xp.clip((1 + r * z) / (r + z), -1.0, 1.0)) * xp.where(self._uniform(shape) < 0.5, -1.0, 1.0)
         return xp.remainder(angle + centre + math.pi, 2 * math.pi) - math.pi
 
     def dirichlet(self, alpha: Any, size: Size = None) -> Array:
@@ -497,23 +518,26 @@ class Generator:
         return found / found.sum(axis=-1, keepdims=True)
 
 
-#: So many candidates are drawn for a number; each is accepted with a probability of 95 % at least (angles of the von
-#: Mises distribution: 65 %, numbers of the Zipf distribution: 50 %).
-_CANDIDATES = 16
-#: None of so many is accepted once in 10^10 numbers.
-_CANDIDATES_OF_GAMMA = 8
+#: In place of uniform numbers that are 0, which have no logarithm.
+_LEAST = 2.0 ** -54
+
+
+def _normal_of_gamma(stream: Any, d: Any) -> tuple[Any, Any]:
+    """The normal number that a number of the gamma distribution is made of (Marsaglia & Tsang 2000), of two candidates:
+    one is accepted in 95 % of all cases at least. Where there is no distribution, any is."""
+    normal, drawn = stream.next_float64x2_normal(), stream.next_float64x2()
+    c = dr.rcp(dr.sqrt(9 * d))
+    accepted = []
+    for number, uniform in zip(normal, drawn, strict=True):
+        cube = (1 + c * number) ** 3
+        accepted.append(dr.log(dr.maximum(uniform, _LEAST)) < 0.5 * number * number + d * (1 - cube + dr.log(cube)))
+    return accepted[0] | accepted[1] | ~(dr.isfinite(d) & (d > 0)), dr.select(accepted[0], normal[0], normal[1])
 
 
 def _require_probabilities(p: Any) -> None:
     if not np.all(p >= 0) or abs(float(p.sum()) - 1) > math.sqrt(np.finfo(p.dtype).eps):
         raise ValueError(f"'p' must be probabilities, which are not negative and have the sum 1, found the sum "
                          f"{float(p.sum())} and {float(p.min())} as the least.")
-
-
-def _first(accepted: Array, candidates: Array) -> Array:
-    """The first candidate of each row that is accepted."""
-    place = xp.argmax(accepted.astype(xp.int8), axis=-1, keepdims=True)
-    return xp.take_along_axis(candidates, place, axis=-1)[..., 0]
 
 
 def _log_choose(n: Array, k: Array) -> Array:

@@ -493,8 +493,8 @@ REFUSED = {
     "b": "sin exp log sqrt round sign negative square real conj reciprocal signbit subtract "
          "atan2 hypot logaddexp copysign nextafter",
     "f": "bitwise_and bitwise_or bitwise_xor bitwise_invert bitwise_left_shift bitwise_right_shift",
-    "c": "ceil floor trunc signbit bitwise_and bitwise_invert maximum minimum "
-         "floor_divide remainder atan2 hypot logaddexp copysign nextafter clip argmax argmin max min sort argsort",
+    "c": "ceil floor trunc signbit bitwise_and bitwise_invert "
+         "floor_divide remainder atan2 hypot logaddexp copysign nextafter",
 }
 
 

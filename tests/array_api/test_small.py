@@ -15,6 +15,7 @@ import drjit.array_api as xp
 import drjit.numpy as dnp
 import drjit_core as core
 from drjit.array_api._evaluation import COMPILED
+from drjit.array_api._operators import at_once
 from drjit.llvm.ad import Int32, TensorXf64
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is computed at once in the plain form")
@@ -358,3 +359,47 @@ def test_numbers_of_choices_beyond() -> None:
     for mode in ("wrap", "clip"):
         found = dnp.choose(dnp.asarray(index), choices, mode=mode)
         assert found.tolist() == np.choose(index, choices, mode=mode).tolist()
+
+
+def test_numpy_is_silent_in_several_threads_and_within_itself_and_speaks_outside():
+    caught = []
+
+    def work():
+        try:
+            x = xp.asarray(numbers(8000) * 1e200)
+            for _ in range(200):
+                y = x * x / (x - x)
+                xp.log(y - y)
+        except BaseException as error:  # which a thread would print, and the test not see
+            caught.append(error)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        inner = at_once(lambda: at_once(np.log, np.zeros(1)) - np.inf)
+    assert not caught and inner[0] == -np.inf
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        np.ones(1) / np.zeros(1)
+    with pytest.raises(ZeroDivisionError):
+        at_once(lambda: 1 // 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        at_once(np.log, np.zeros(1))  # also after an error
+
+
+def test_small_arrays_are_created_and_changed_without_kernels():
+    with no_kernel():
+        a = dnp.zeros((3, 4))
+        a += dnp.arange(4.0)
+        a[1:] *= 2
+        a -= 1
+        b = dnp.eye(4) @ dnp.array([[1.0], [2], [3], [4]]) + dnp.linspace(0, 1, 3)
+        assert float(a.sum() + b.sum()) == 18.0 + 36.0
+        assert a.base is None and all(array._tensors() is None for array in (a, b))
+    large = dnp.arange(100_000)
+    large += 1
+    assert int(large[-1]) == 100_000 and dnp.zeros((300, 300)).shape == (300, 300)

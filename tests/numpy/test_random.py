@@ -230,3 +230,24 @@ def test_elements_are_partitioned(dtype: str) -> None:
         numpy.testing.assert_array_equal(found[:, kth], numpy.sort(x, axis=1)[:, kth])
         places = numpy.asarray(np.argpartition(np.array(x), kth, axis=1))
         numpy.testing.assert_array_equal(numpy.take_along_axis(x, places, 1)[:, kth], found[:, kth])
+
+
+@pytest.mark.parametrize(("name", "parameters"), [
+    ("standard_gamma", (3.0,)), ("gamma", (0.5, 2.0)), ("beta", (2.0, 3.0)), ("vonmises", (0.5, 2.5)),
+    ("zipf", (3.5,))])
+def test_candidates_are_drawn_by_a_loop_and_not_stored(name: str, parameters: tuple[float, ...]) -> None:
+    rng = default_rng(3)
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        found = numpy.asarray(getattr(rng, name)(*parameters, size=COUNT))
+        assert max(kernel["size"] for kernel in dr.kernel_history()) <= COUNT
+    again = numpy.asarray(getattr(default_rng(3), name)(*parameters, size=COUNT))
+    other = numpy.asarray(getattr(rng, name)(*parameters, size=COUNT))
+    assert numpy.array_equal(found, again) and not numpy.array_equal(found, other)
+
+
+def test_candidates_of_no_distribution_do_not_keep_a_loop_going() -> None:
+    shapes = np.asarray(numpy.tile([numpy.nan, numpy.inf, 0.0, 1.0], COUNT // 4))
+    found = numpy.asarray(default_rng(1).standard_gamma(shapes)).reshape(-1, 4)
+    assert numpy.isnan(found[:, 0]).all() and numpy.isinf(found[:, 1]).all()
+    assert (found[:, 2] == 0).all() and stats.kstest(found[:, 3], stats.gamma(1).cdf).pvalue > 1e-4
