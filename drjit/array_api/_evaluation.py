@@ -16,6 +16,9 @@ from typing import Any
 import drjit as dr
 from drjit.detail import computes_now, eval_held, in_plain_code, is_pending
 
+from ._devices import CPU, known_device
+from ._dtypes import float32
+
 __all__ = ["COMPILED", "Policy", "eager", "in_body", "note", "policy", "settle"]
 
 #: How many frames tell a place in the program.
@@ -27,24 +30,34 @@ _PLACES = 4096
 
 
 class Policy:
-    """When arrays of the namespace are evaluated; ``drjit.array_api.policy`` is the one that holds.
+    """When arrays of the namespace are evaluated, and where they are made; ``drjit.array_api.policy`` is what holds.
 
     >>> import drjit.array_api as xp
     >>> xp.policy
-    Policy(keep=True, limit=128, small=65536, eager=8192)
+    Policy(keep=True, limit=128, small=65536, eager=8192, device='cpu')
     """
 
-    __slots__ = ("_eager", "_keep", "_limit", "_small")
+    __slots__ = ("_device", "_eager", "_keep", "_limit", "_small")
 
-    def __init__(self, keep: bool, limit: int | None, small: int, eager: int) -> None:
-        self._keep, self._limit, self._small, self._eager = keep, limit, small, eager
+    def __init__(self, keep: bool, limit: int | None, small: int, eager: int, device: str = CPU) -> None:
+        self._keep, self._limit, self._small, self._eager, self._device = keep, limit, small, eager, device
         _set_limit(limit)
         _set_eager(eager)
 
     @property
+    def device(self) -> str:
+        """Where arrays are made of what is on no device: of numbers, sequences, and the memory of the host."""
+        return self._device
+
+    @device.setter
+    def device(self, value: str) -> None:
+        self._device = known_device("drjit.array_api.policy.device", value)
+        float32.on(self._device)  # so that operands are looked at
+
+    @property
     def eager(self) -> int:
-        """Operations on real arrays of at most so many elements are NumPy's, at once, where no derivatives are tracked;
-        0 for none: everything is traced."""
+        """Operations on real arrays on the CPU of at most so many elements are NumPy's, at once, where no derivatives
+        are tracked; 0 for none: everything is traced."""
         return self._eager
 
     @eager.setter
@@ -80,8 +93,8 @@ class Policy:
 
     @property
     def small(self) -> int:
-        """Products of matrices and vectors of at most so many multiplications are NumPy's, at once, where no
-        derivatives are tracked; 0 for none."""
+        """Products of matrices and vectors on the CPU of at most so many multiplications are NumPy's, at once, where
+        no derivatives are tracked; 0 for none."""
         return self._small
 
     @small.setter
@@ -92,7 +105,7 @@ class Policy:
 
     def __repr__(self) -> str:
         return f"Policy(keep={self._keep}, limit={self._limit}, small={self._small}, "\
-            f"eager={self._eager})"
+            f"eager={self._eager}, device={self._device!r})"
 
 
 #: Arrays that have been made, of which some may have no values yet.

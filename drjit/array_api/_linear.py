@@ -67,7 +67,7 @@ def matmul(x1: Array, x2: Array, /) -> Array:
                          "two axes.") from None
     shape = (*batch, a.shape[-2], b.shape[-1])
     if not math.prod(shape) or not a.shape[-1]:
-        found = constant(a._dtype, 0, shape)
+        found = constant(a._dtype, 0, shape, a.device)
     elif a._dtype.kind == "c":
         (ar, ai), (br, bi) = a._parts, b._parts
         found = wrap(a._dtype, _product(ar, br) - _product(ai, bi), _product(ar, bi) + _product(ai, br))

@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 import drjit as dr
+from drjit.detail import is_constant
 
 from . import _dtypes as dtypes
 from ._data import Storage, constant, default_dtype, of_value, value_of, wrap
-from ._dtypes import DType, holds, promoted
-from ._evaluation import eager
+from ._devices import CPU, CUDA
+from ._dtypes import ON_GPU, DType, holds, promoted
+from ._evaluation import eager, policy
 from ._operators import at_once, of_numpy
 
 if TYPE_CHECKING:
     from ._array import Array
 
 __all__ = ["as_float", "common_shape", "converted", "describe", "normalized_axes", "normalized_axis", "number_of",
-           "operands", "require_array", "require_kind", "shape_of", "with_number"]
+           "on_one_device", "operands", "require_array", "require_kind", "shape_of", "with_number"]
 
 _KINDS = {"b": "Boolean", "iu": "integer", "f": "real floating point", "fc": "floating point",
           "iuf": "real-valued", "iufc": "numeric", "biu": "integer or Boolean",
@@ -47,7 +49,7 @@ def require_array(function: str, name: str, value: Any) -> Array:
             return cast("Array", of_numpy(value))
         number = number_of(value)
         if number is not None:
-            return constant(default_dtype(number), number)
+            return constant(default_dtype(number), number, (), policy.device)
         raise TypeError(f"{function}(): '{name}' must be an array of drjit.array_api, found {describe(value)}. "
                         "drjit.array_api.asarray() converts.")
     return cast("Array", value)
@@ -80,11 +82,43 @@ def with_number(dtype: DType, number: bool | int | float | complex) -> DType:
     return dtypes.complex64 if own.kind == "c" and dtype.kind == "f" and dtype.bits < 64 else own
 
 
-def literal(function: str, dtype: DType, number: bool | int | float | complex) -> Array:
+def literal(function: str, dtype: DType, number: bool | int | float | complex, device: str = CPU) -> Array:
     """A Python number as an array of a data type that can hold it."""
     if dtype.kind in "iu" and not holds(dtype, cast(int, number)):
         raise OverflowError(f"{function}(): the Python number {number} does not fit into {dtype}.")
-    return constant(dtype, number)
+    return constant(dtype, number, (), device)
+
+
+def on_one_device(function: str, values: Sequence[Any], names: Sequence[str]) -> tuple[list[Any], str]:
+    """Operands and the device that their arrays are on; arrays without axes whose number is known go where others are.
+
+    Raises a ``ValueError`` for arrays on different devices. (Nobody asks as long as there is no array on a GPU.)
+    """
+    places = {name: value.device for name, value in zip(names, values, strict=True) if isinstance(value, Storage)}
+    if len(set(places.values())) < 2:
+        return list(values), next(iter(places.values()), policy.device)
+    numbers = {name: _known_number(value) for name, value in zip(names, values, strict=True) if name in places}
+    fixed = {name: place for name, place in places.items() if numbers[name] is None}
+    if len(set(fixed.values())) > 1:
+        raise ValueError(f"{function}(): the arguments are on different devices: " + " and ".join(
+            [f"'{name}' on {place!r}" for name, place in fixed.items()]) + "; x.to_device() copies to another one.")
+    device = next(iter(fixed.values()), CUDA)
+    return [value if places.get(name, device) == device else constant(value._dtype, numbers[name], (), device)
+            for name, value in zip(names, values, strict=True)], device
+
+
+def _known_number(array: Storage) -> Any:
+    """The element of an array without axes, if it is known without being computed; ``None`` for others."""
+    if array.shape:
+        return None
+    value = value_of(array, 1) if eager() else None
+    if value is not None:
+        return value.item()
+    parts = array._parts
+    if dr.grad_enabled(parts) or not all(map(is_constant, parts)):
+        return None
+    found = [part.array[0] for part in parts]
+    return found[0] if len(found) == 1 else complex(*found)
 
 
 def operands(function: str, values: Sequence[Any], names: Sequence[str], kinds: str = "biufc", *,
@@ -94,6 +128,9 @@ def operands(function: str, values: Sequence[Any], names: Sequence[str], kinds: 
     ``kinds`` are those that the operation knows; ``broadcast``: whether shapes must go together.
     """
     dtype: DType | None = None
+    device = CPU
+    if ON_GPU:
+        values, device = on_one_device(function, values, names)
     numbers: list[Any] = []
     for value, name in zip(values, names, strict=True):
         number = None
@@ -114,7 +151,7 @@ def operands(function: str, values: Sequence[Any], names: Sequence[str], kinds: 
     assert dtype is not None
     if dtype.kind not in kinds:
         raise TypeError(f"{function}(): needs {_article(_KINDS[kinds])} data type, found {dtype}.")
-    arrays = [converted(value, dtype) if number is None else literal(function, dtype, number)
+    arrays = [converted(value, dtype) if number is None else literal(function, dtype, number, device)
               for value, number in zip(values, numbers, strict=True)]
     if broadcast:
         common_shape(function, arrays)
@@ -162,9 +199,8 @@ def _cast(part: Any, dtype: DType) -> Any:
     """A tensor with elements of another real type."""
     if type(part) is dtype.tensor:
         return part
-    if dr.is_mask_v(part):
-        return dr.select(part, dtype.tensor(1), dtype.tensor(0))
-    return dtype.tensor(part)
+    tensor = dtype.beside(part)
+    return dr.select(part, tensor(1), tensor(0)) if dr.is_mask_v(part) else tensor(part)
 
 
 def as_float(function: str, name: str, value: Any, kinds: str = "fc") -> Array:

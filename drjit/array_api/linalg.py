@@ -19,7 +19,8 @@ import numpy as np
 
 import drjit as dr
 
-from ._creation import asarray, eye, tril
+from . import _dtypes as dtypes
+from ._creation import eye, tril
 from ._data import Storage, constant, view_of, wrap
 from ._dtypes import DTypeLike
 from ._elementwise import (
@@ -32,7 +33,6 @@ from ._elementwise import (
     imag,
     multiply,
     negative,
-    not_equal,
     real,
     sqrt,
     subtract,
@@ -145,13 +145,13 @@ def _of(name: str, value: Any, *rest: Any) -> Any:
 
 
 def _identity(like: Array) -> Array:
-    return eye(like.shape[-1], dtype=like._dtype)
+    return eye(like.shape[-1], dtype=like._dtype, device=like.device)
 
 
 def _diagonal_matrix(values: Array) -> Array:
     """Matrices with values on their diagonals."""
     size = values.shape[-1]
-    return where(not_equal(eye(size), 0), expand_dims(values, -1), 0)
+    return where(eye(size, dtype=dtypes.bool, device=values.device), expand_dims(values, -1), 0)
 
 
 def _diagonal_of(a: Array) -> Array:
@@ -611,7 +611,7 @@ def matrix_rank(x: Array, /, *, rtol: Any = None) -> Array:
     precision). Evaluates; has no derivative."""
     array = _matrices("matrix_rank", x)
     if not array.shape[-1] or not array.shape[-2]:
-        return constant(asarray(0)._dtype, 0, array.shape[:-2])
+        return constant(dtypes.DEFAULT_INT, 0, array.shape[:-2], array.device)
     limit = _tolerance(array, rtol)
 
     def rank(a: Any) -> Any:
