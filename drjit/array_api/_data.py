@@ -553,7 +553,7 @@ def own(part: Any) -> Any:
 
 
 def constant(dtype: DType, number: complex, shape: tuple[int, ...] = (), device: str = CPU) -> Array:
-    """An array whose elements are all the same number. (Those without axes go beside arrays on any device.)"""
+    """An array whose elements are all the same number."""
     tensor = dtype.on(device)
     if dtype.kind == "c":
         return wrap(dtype, dr.full(tensor, number.real, shape), dr.full(tensor, number.imag, shape))

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -19,7 +22,7 @@ from drjit.detail import computes_now, eval_held, in_plain_code, is_pending
 from ._devices import CPU, known_device
 from ._dtypes import float32
 
-__all__ = ["COMPILED", "Policy", "eager", "in_body", "note", "policy", "settle"]
+__all__ = ["COMPILED", "Policy", "default_device", "eager", "in_body", "note", "policy", "settle"]
 
 #: How many frames tell a place in the program.
 _FRAMES = 8
@@ -47,7 +50,7 @@ class Policy:
     @property
     def device(self) -> str:
         """Where arrays are made of what is on no device: of numbers, sequences, and the memory of the host."""
-        return self._device
+        return _there.get() or self._device
 
     @device.setter
     def device(self, value: str) -> None:
@@ -106,6 +109,20 @@ class Policy:
     def __repr__(self) -> str:
         return f"Policy(keep={self._keep}, limit={self._limit}, small={self._small}, "\
             f"eager={self._eager}, device={self._device!r})"
+
+
+#: The device that is meant instead of the policy's within some function.
+_there: ContextVar[str | None] = ContextVar("device", default=None)
+
+
+@contextmanager
+def default_device(device: str) -> Iterator[None]:
+    """Let another device than that of the policy be the one of new arrays, for a while and in this thread."""
+    token = _there.set(device)
+    try:
+        yield
+    finally:
+        _there.reset(token)
 
 
 #: Arrays that have been made, of which some may have no values yet.

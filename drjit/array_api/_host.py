@@ -15,14 +15,15 @@ import numpy as np
 
 import drjit as dr
 from drjit.detail import call_host, is_constant, records
+from drjit.interop import CopyError
 
 from . import _dtypes as dtypes
 from ._data import Storage, constant, evaluated, has_value, wrap
 from ._devices import CPU
-from ._dlpack import CopyError, from_dlpack, on_device
+from ._dlpack import from_dlpack, on_device
 from ._evaluation import settle
 from ._manipulation import permute_dims
-from ._operands import converted
+from ._operands import converted, enter_moved
 from ._small import LARGE, of_numbers, on_host, result_of
 
 if TYPE_CHECKING:
@@ -169,6 +170,9 @@ def moved(function: str, array: Any, device: str, copy: bool | None = None) -> A
     if records():
         return _values(_same, [array], dtype is dtypes.float16, device)[0]
     return on_device(function, dtype, dr.detach(evaluated(array)), device, None)
+
+
+enter_moved(moved)
 
 
 def _same(value: Any) -> Any:

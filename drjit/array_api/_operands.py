@@ -7,9 +7,10 @@ of a lesser kind, and alone, they are of the default type of their kind. NumPy's
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -20,15 +21,18 @@ from . import _dtypes as dtypes
 from ._data import Storage, constant, default_dtype, of_value, value_of, wrap
 from ._devices import CPU, CUDA
 from ._dtypes import ON_GPU, DType, holds, promoted
-from ._evaluation import eager, policy
+from ._evaluation import default_device, eager, policy
 from ._operators import at_once, of_numpy
 
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["as_float", "common_shape", "converted", "describe", "normalized_axes", "normalized_axis", "number_of",
-           "on_one_device", "operands", "require_array", "require_kind", "shape_of", "with_number"]
+__all__ = ["as_float", "common_shape", "converted", "describe", "enter_moved", "normalized_axes", "normalized_axis",
+           "number_of", "on_one_device", "on_their_device", "operands", "require_array", "require_kind", "shape_of",
+           "with_number"]
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _KINDS = {"b": "Boolean", "iu": "integer", "f": "real floating point", "fc": "floating point",
           "iuf": "real-valued", "iufc": "numeric", "biu": "integer or Boolean",
           "biuf": "real-valued or Boolean"}
@@ -89,36 +93,61 @@ def literal(function: str, dtype: DType, number: bool | int | float | complex, d
     return constant(dtype, number, (), device)
 
 
+#: What copies an array to a device, see :func:`drjit.array_api._host.moved`, which stands above.
+_moved: Any = None
+
+
+def enter_moved(function: Callable[[str, Storage, str], Any]) -> None:
+    """Tell what copies an array to a device."""
+    global _moved
+    _moved = function
+
+
 def on_one_device(function: str, values: Sequence[Any], names: Sequence[str]) -> tuple[list[Any], str]:
-    """Operands and the device that their arrays are on; arrays without axes whose number is known go where others are.
+    """Operands, and the device that their arrays are on: those that are like numbers go where the others are.
 
     Raises a ``ValueError`` for arrays on different devices. (Nobody asks as long as there is no array on a GPU.)
     """
-    places = {name: value.device for name, value in zip(names, values, strict=True) if isinstance(value, Storage)}
-    if len(set(places.values())) < 2:
-        return list(values), next(iter(places.values()), policy.device)
-    numbers = {name: _known_number(value) for name, value in zip(names, values, strict=True) if name in places}
-    fixed = {name: place for name, place in places.items() if numbers[name] is None}
-    if len(set(fixed.values())) > 1:
+    places = [value.device if isinstance(value, Storage) else None for value in values]
+    found = {place for place in places if place is not None}
+    if len(found) < 2:
+        return list(values), found.pop() if found else policy.device
+    fixed = [(name, place) for name, place, value in zip(names, places, values, strict=True)
+             if place is not None and not _goes_along(value)]
+    if len({place for _, place in fixed}) > 1:
         raise ValueError(f"{function}(): the arguments are on different devices: " + " and ".join(
-            [f"'{name}' on {place!r}" for name, place in fixed.items()]) + "; x.to_device() copies to another one.")
-    device = next(iter(fixed.values()), CUDA)
-    return [value if places.get(name, device) == device else constant(value._dtype, numbers[name], (), device)
-            for name, value in zip(names, values, strict=True)], device
+            [f"'{name}' on {place!r}" for name, place in fixed]) + "; x.to_device() copies to another one.")
+    device = fixed[0][1] if fixed else CUDA
+    return [value if place in (None, device) else _moved(function, value, device)
+            for value, place in zip(values, places, strict=True)], device
 
 
-def _known_number(array: Storage) -> Any:
-    """The element of an array without axes, if it is known without being computed; ``None`` for others."""
+def _goes_along(array: Storage) -> bool:
+    """Whether an array goes where others are: one without axes, on the CPU or of a number that nobody has to fetch."""
     if array.shape:
-        return None
-    value = value_of(array, 1) if eager() else None
-    if value is not None:
-        return value.item()
-    parts = array._parts
-    if dr.grad_enabled(parts) or not all(map(is_constant, parts)):
-        return None
-    found = [part.array[0] for part in parts]
-    return found[0] if len(found) == 1 else complex(*found)
+        return False
+    return array.device == CPU or not dr.grad_enabled(array._parts) and all(map(is_constant, array._parts))
+
+
+def on_their_device(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A function within which arrays are made on the device of its arguments, if these are arrays: on a GPU if one of
+    them is there."""
+    @functools.wraps(function)
+    def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        device = _device_among((*args, *kwargs.values())) if ON_GPU else None
+        if device is None or device == policy.device:
+            return function(*args, **kwargs)
+        with default_device(device):
+            return function(*args, **kwargs)
+
+    return called
+
+
+def _device_among(values: Sequence[Any]) -> str | None:
+    """Where arrays among values and the entries of sequences are; ``None`` if there are none."""
+    found = {value.device if isinstance(value, Storage) else _device_among(value)
+             for value in values if isinstance(value, (Storage, list, tuple))}
+    return CUDA if CUDA in found else CPU if CPU in found else None
 
 
 def operands(function: str, values: Sequence[Any], names: Sequence[str], kinds: str = "biufc", *,

@@ -322,7 +322,7 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
     ``invert``. Lazy."""
     function = f"{_NAMESPACE}.isin"
     if isinstance(x2, (list, tuple)):
-        x2 = asarray(x2, device=getattr(x1, "device", None))
+        x2 = asarray(x2, device=x1.device if isinstance(x1, Storage) else None)
     a, b = operands(function, (x1, x2), ("x1", "x2"), broadcast=False)
     if not b.size:
         return constant(dtypes.bool, invert, a.shape, a.device)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+import warnings
 import zlib
 
 import numpy as np
@@ -13,13 +14,18 @@ import pytest
 
 import drjit as dr
 import drjit.array_api as xp
+import drjit.numpy as dnp
+from drjit.sparse import coo_array
 from drjit_core import JitBackend
 from drjit_core.runtime.backends import backend_of
 from tests.array_api import test_against_numpy as table
 from tests.array_api import test_methods as methods
 from tests.interop import test_gpu
+from tests.numpy import test_functions as numpys
 
 CREATE = {"arange", "asarray", "empty", "eye", "full", "linspace", "ones", "zeros"}
+#: Those of ``drjit.numpy``, which know no devices.
+OF_NUMPY = {*CREATE, "array", "fftfreq", "identity", "rfftfreq"}
 #: Functions that read what is on the device, and how: the host computes, or asks how many elements there are.
 READ = {"nonzero", "repeat", "unique_all", "unique_counts", "unique_inverse", "unique_values", "linalg.det",
         "linalg.inv", "linalg.pinv", "linalg.svdvals", "linalg.slogdet", "linalg.solve", "linalg.cholesky",
@@ -47,11 +53,19 @@ class On:
 
     def __getattr__(self, name):
         found = getattr(self._part, name)
-        if name in ("linalg", "fft", "special") and self._part is xp:
+        if name in ("linalg", "fft", "special") and self._part in (xp, dnp):
             return On(self._device, found)
+        if self._part.__name__.startswith("drjit.numpy"):
+            return (lambda *args, **kwargs: moved(found(*args, **kwargs), self._device)) if name in OF_NUMPY else found
         if name in CREATE or name in ("fftfreq", "rfftfreq"):
             return lambda *args, **kwargs: found(*args, device=self._device, **kwargs)
         return found
+
+
+def moved(found, device):
+    if isinstance(found, tuple):
+        return tuple([moved(each, device) for each in found])
+    return found.to_device(device) if isinstance(found, xp.Array) else found
 
 
 def flat(found):
@@ -200,7 +214,8 @@ def test_arrays_on_different_devices_are_refused(gpu, monkeypatch, name, eager):
 
 def test_numbers_go_beside_anything(gpu):
     x = xp.asarray([1.0, 2.0], device="cuda")
-    for number in (2, 2.0, True, np.float32(2), xp.asarray(2.0), xp.asarray(2), xp.float64(2), xp.asarray(np.float64(2))):
+    for number in (2, 2.0, True, np.float32(2), xp.asarray(2.0), xp.asarray(2), xp.sum(xp.ones(2)),
+                   xp.sum(xp.ones(20000)) / 1e4):
         for found in (x + number, number * x, x < number, xp.where(x > 1, x, number), xp.maximum(x, number)):
             assert found.device == "cuda"
             np.testing.assert_array_equal(np.asarray(found).shape, (2,))
@@ -210,8 +225,10 @@ def test_numbers_go_beside_anything(gpu):
     assert np.asarray(x).tolist() == [5, 2] and np.asarray(x[xp.asarray(1)]) == 2
     tracked = xp.asarray(2.0)
     dr.enable_grad(tracked)
-    with pytest.raises(ValueError, match="different devices"):
-        x * tracked
+    dr.backward(xp.sum(x * tracked))
+    assert dr.grad(tracked).device == "cpu" and float(dr.grad(tracked)) == 7
+    with pytest.raises(ValueError, match="different devices"):  # what is on the device remains there
+        xp.ones(2) * xp.sum(x)
 
 
 def test_numpy_arrays_go_where_the_array_is(gpu):
@@ -247,8 +264,8 @@ def test_there_and_back(gpu, dtype):
             np.testing.assert_array_equal(np.asarray(found), array)
     with pytest.raises(ValueError, match=r"to_device\(\): .* no streams"):
         x.to_device("cuda", stream=1)
-    for refused in (lambda: xp.asarray(x, device="cuda", copy=False), lambda: xp.from_dlpack(x, device="cuda", copy=False),
-                    lambda: xp.asarray(array, device="cuda", copy=False)):
+    for refused in (lambda: xp.asarray(x, device="cuda", copy=False), lambda: xp.from_dlpack(x, device="cuda",
+                    copy=False), lambda: xp.asarray(array, device="cuda", copy=False)):
         with pytest.raises(ValueError, match="copy"):
             refused()
 
@@ -295,12 +312,13 @@ def test_dlpack(gpu):
                   xp.from_dlpack(np.array([1.0, 2.0, 3.0]))):
         assert found.device == "cpu" and np.asarray(found).tolist() == [1, 2, 3]
     complexes = xp.from_dlpack(test_gpu.Theirs(gpu, np.array([1 + 2j, 3])))
-    assert complexes.device == "cuda" and complexes.dtype == xp.complex128 and np.asarray(complexes).tolist() == [1 + 2j, 3]
+    assert complexes.device == "cuda" and complexes.dtype == xp.complex128
+    assert np.asarray(complexes).tolist() == [1 + 2j, 3]
 
 
 def test_what_is_read_is_a_copy(gpu):
     x = xp.asarray([[1.0, 2.0], [3.0, 4.0]], device="cuda")
-    assert x.numpy().tolist() == x.tolist() == np.asarray(memoryview(x) if hasattr(memoryview, "__buffer__") else x).tolist()
+    assert x.numpy().tolist() == x.tolist() == np.asarray(x.__buffer__(0)).tolist() == [[1, 2], [3, 4]]
     assert np.from_dlpack(x, device="cpu").tolist() == [[1, 2], [3, 4]]
     assert float(x[0, 0]) == 1 and int(x[1, 1]) == 4 and bool(x[0, 1] == 2) and 3 in x and x.item(2) == 3
     assert repr(x) == "Array([[1., 2.],\n       [3., 4.]], dtype=float64)"
@@ -314,3 +332,171 @@ def test_copies_and_pickles_stay_there(gpu):
                       xp.positive(x)):
             assert found.device == "cuda" and found is not x
             np.testing.assert_array_equal(np.asarray(found), np.asarray(x))
+
+
+# --- programs --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("group", numpys.GROUPS)
+def test_functions_of_numpy(gpu, group):
+    """Those of ``drjit.numpy`` make arrays where their arguments are."""
+    for number, (call, types) in enumerate(numpys.GROUPS[group]):
+        if number % 3 and group in ("reductions", "searching") or (group, number) == ("polynomials", 3):
+            continue  # the machine is slow; a polynomial is where its coefficients are
+        dtype = types[number % len(types)]
+        arrays = numpys.arrays(dtype, number)
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = call(np, *arrays)
+            found = call(On("cuda", dnp), *[xp.asarray(array, device="cuda") for array in arrays])
+        if group not in ("creation", "signals", "polynomials", "types"):  # where some calls have no arrays
+            assert {each.device for each in flat(found) if isinstance(each, xp.Array)} <= {"cuda"}, (group, number)
+        numpys.same(found, expected)
+
+
+def test_views_and_writes(gpu):
+    x = xp.reshape(xp.arange(12.0, device="cuda"), (3, 4))
+    same = np.arange(12.0).reshape(3, 4)
+    row, column, corner = x[1], x.T[0], x[:2, 1:3]
+    row += 1
+    same[1] += 1
+    column[...] = xp.asarray(-1.0)
+    same.T[0] = -1
+    corner *= corner
+    same[:2, 1:3] *= same[:2, 1:3]
+    x[xp.asarray([0, 2], device="cuda"), xp.asarray([3, -1], device="cuda")] = 9
+    same[[0, 2], [3, -1]] = 9
+    x[x > 8] = 0
+    same[same > 8] = 0
+    z = xp.zeros(3, dtype=xp.complex64, device="cuda")
+    z.real[1:] = 2
+    z.imag = xp.ones(3, device="cuda")
+    for view, expected in ((x, same), (row, same[1]), (column, same.T[0]), (corner, same[:2, 1:3]),
+                           (z, [1j, 2 + 1j, 2 + 1j]), (z.real, [0, 2, 2]), (x.ravel()[::-1], same.ravel()[::-1])):
+        assert view.device == "cuda"
+        np.testing.assert_array_equal(np.asarray(view), expected)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_loops_and_branches(gpu, mode):
+    count, total = dr.while_loop((xp.zeros(4, dtype=xp.int64, device="cuda"), xp.zeros(4, device="cuda")),
+                                 lambda count, total: count < xp.arange(4, device="cuda"),
+                                 lambda count, total: (count + 1, total + xp.asarray(1.5)), mode=mode)
+    assert count.device == total.device == "cuda" and total.tolist() == [0, 1.5, 3, 4.5]
+    x = xp.arange(4.0, device="cuda")
+    dr.enable_grad(x)
+    y = dr.if_stmt((x,), x > 1.5, lambda x: x * x, lambda x: x - 1, mode=mode)
+    dr.backward(xp.sum(y))
+    assert y.device == "cuda" and y.tolist() == [-1, 0, 4, 9] and dr.grad(x).tolist() == [1, 1, 4, 6]
+
+
+@dr.freeze
+def frozen(x):
+    return xp.linalg.inv(x) @ xp.ones(2, device=x.device) + xp.sort(x)[0]
+
+
+@dr.freeze
+def frozen_on_two(x):
+    return x.to_device("cpu") * 2
+
+
+def test_frozen_functions(gpu):
+    for scale in (1.0, 2.0, 4.0):
+        values = np.array([[2.0, 1], [0, 4]]) * scale
+        found = frozen(xp.asarray(values, device="cuda"))
+        assert found.device == "cuda"
+        np.testing.assert_allclose(np.asarray(found), np.linalg.inv(values) @ np.ones(2) + np.sort(values)[0])
+    with pytest.raises(RuntimeError, match="recorded for the backend 'cuda', and evaluates arrays of .* 'llvm'"):
+        frozen_on_two(xp.asarray(values, device="cuda"))
+
+
+GRADIENTS = {
+    "elementwise": lambda x: xp.sin(x) * xp.exp(x) / (x + 5), "where": lambda x: xp.where(x > 1, x * x, -x),
+    "matmul": lambda x: x @ x.T, "inv": xp.linalg.inv, "slogdet": lambda x: xp.linalg.slogdet(x)[1],
+    "cholesky": lambda x: xp.linalg.cholesky(x @ x.T + xp.eye(3, device=x.device)), "svd": xp.linalg.svdvals,
+    "qr": lambda x: xp.linalg.qr(x)[1], "eigh": lambda x: xp.linalg.eigh(x + x.T)[0], "pinv": xp.linalg.pinv,
+    "solve": lambda x: xp.linalg.solve(x, x[0]), "fft": lambda x: xp.abs(xp.fft.fft(x)),
+    "rfft": lambda x: xp.real(xp.fft.rfft(x)),
+    "sort": xp.sort, "cumulative": lambda x: xp.cumulative_prod(x, axis=1),
+    "std": lambda x: xp.std(x, axis=0), "norm": xp.linalg.vector_norm, "special": lambda x: xp.special.erf(x),
+    "views": lambda x: x[1:, ::2] * x.T[0, 1],
+    "take": lambda x: xp.take(x, xp.asarray([2, 0, 0], device=x.device), axis=1),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(gpu, name):
+    """Those on the device are those on the CPU."""
+    values, found = np.array([[4.0, 1, 0.5], [0.3, 3, 1.2], [2, 0.1, 5]]), {}
+    for device in ("cpu", "cuda"):
+        x = xp.asarray(values, device=device)
+        dr.enable_grad(x)
+        y = GRADIENTS[name](x)
+        dr.backward(xp.sum(y * y))
+        assert y.device == dr.grad(x).device == device
+        found[device] = np.asarray(dr.detach(y)), np.asarray(dr.grad(x))
+    for ours, theirs in zip(found["cuda"], found["cpu"], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_random_numbers(gpu):
+    """Generators draw on the device of their parameters, or of the policy; traced ones are the same everywhere."""
+    xp.policy.device = "cuda"
+    rng = dnp.random.default_rng(3)
+    there = [rng.random(5), rng.normal(size=4), rng.integers(0, 10, 6), rng.permutation(5), rng.choice(4, 3)]
+    assert {found.device for found in there} == {"cuda"}
+    assert sorted(there[3].tolist()) == [0, 1, 2, 3, 4]
+    xp.policy.device = "cpu"
+    rng = dnp.random.default_rng(3)
+    eager, xp.policy.eager = xp.policy.eager, 0
+    try:
+        here = [rng.random(5), rng.normal(size=4), rng.integers(0, 10, 6)]
+    finally:
+        xp.policy.eager = eager
+    for one, other in zip(here, there[:3], strict=True):
+        assert one.device == "cpu"
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-12)
+    low = xp.asarray([0.0, 10.0], device="cuda")
+    for found in (rng.uniform(low, low + 1), rng.normal(low, 1.0), rng.gamma(low + 1), rng.poisson(low + 1)):
+        assert found.device == "cuda" and found.shape == (2,)
+
+
+def test_sparse_matrices(gpu):
+    dense = np.array([[1.0, 0, 2], [0, 3, 0]])
+    A = coo_array((xp.asarray([1.0, 2, 3], device="cuda"), ([0, 0, 1], [0, 2, 1]))).tocsr()
+    for found, expected in ((A @ np.ones(3), dense @ np.ones(3)),
+                            (A @ xp.ones((3, 2), device="cuda"), dense @ np.ones((3, 2))),
+                            (np.ones(2) @ A, np.ones(2) @ dense), (A.toarray(), dense),
+                            ((A @ A.T).toarray(), dense @ dense.T), ((2 * A).data, [2, 4, 6])):
+        assert found.device == "cuda"
+        np.testing.assert_array_equal(np.asarray(found), expected)
+
+
+# --- without a GPU ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(dr.has_backend(dr.JitBackend.CUDA), reason="there is a GPU")
+@pytest.mark.parametrize("call", [
+    lambda: xp.zeros(3, device="cuda"), lambda: xp.asarray([1], device="cuda"), lambda: xp.ones(2).to_device("cuda"),
+    lambda: xp.astype(xp.ones(2), xp.int8, device="cuda"), lambda: xp.from_dlpack(np.ones(2), device="cuda"),
+    lambda: xp.fft.fftfreq(3, device="cuda"), lambda: setattr(xp.policy, "device", "cuda"),
+    lambda: xp.__array_namespace_info__().dtypes(device="cuda")])
+def test_why_there_is_no_gpu(call):
+    """The reason is that of ``python -m drjit``."""
+    with pytest.raises(RuntimeError, match=r"^drjit\.array_api.*: the device 'cuda' is not available") as caught:
+        call()
+    assert dr.detail.missing_backend(dr.JitBackend.CUDA) in str(caught.value)
+    assert xp.policy.device == "cpu" and xp.__array_namespace_info__().devices() == ("cpu",)
+
+
+@pytest.mark.skipif(dr.has_backend(dr.JitBackend.CUDA), reason="there is a GPU")
+@pytest.mark.parametrize("device", ["gpu", "cuda:0", 0, (2, 0), b"cpu"])
+def test_unknown_devices(device):
+    for call in (lambda: xp.zeros(3, device=device), lambda: xp.ones(2).to_device(device),
+                 lambda: xp.from_dlpack(np.ones(2), device=device), lambda: setattr(xp.policy, "device", device)):
+        with pytest.raises(ValueError, match=rf"there is no device {re.escape(repr(device))}; the only one is 'cpu'"):
+            call()
+
+
+def test_the_policy_shows_its_device():
+    assert repr(xp.policy).endswith(f"device={xp.policy.device!r})")
