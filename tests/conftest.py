@@ -52,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.second import Second, take_over
 
         take_over(Second())
+        _on_device()
     elif config.getoption("--cuda"):
         import drjit_core
         from drjit_core.cuda.driver import Driver
@@ -61,14 +62,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
         take_over(GPU(Driver() if config.getoption("--cuda") == "device" else
                       MachineDriver(int(config.getoption("--architecture")), forgiving=True)))
-        import drjit.array_api
-
-        drjit.array_api.policy.device = "cuda"
+        _on_device()
         from tests.core import harness
 
         harness.flushes = config.getoption("--cuda") == "device"
         # Tests expect what is exact; tests/ptx/test_approximations.py has what is approximated otherwise.
         drjit_core.set_flag(drjit_core.JitFlag.FastMath, False)
+
+
+def _on_device() -> None:
+    """Let arrays of the standard be where tests have those of Dr.Jit."""
+    import drjit.array_api
+
+    drjit.array_api.policy.device = "cuda"
 
 
 def _listed(name: str) -> dict[str, str]:

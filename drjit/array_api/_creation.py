@@ -17,7 +17,7 @@ from ._data import Storage, constant, copy_of, default_dtype, expanded, of_value
 from ._devices import CPU, known_device
 from ._dlpack import shared
 from ._dtypes import ON_GPU, DType, DTypeLike, FInfo, IInfo, promoted
-from ._evaluation import eager, policy
+from ._evaluation import default_device, eager
 from ._host import moved
 from ._operands import (
     converted,
@@ -46,7 +46,7 @@ def chosen_device(function: str, device: Any, default: str | None = None) -> str
     """The device of a new array: by its name, or if none is given a default one, that of the policy if none is said.
     """
     if device is None:
-        return policy.device if default is None else default
+        return default_device() if default is None else default
     return known_device(function, device)
 
 
@@ -107,7 +107,7 @@ def array_from(function: str, obj: Any, dtype: DTypeLike | None = None, copy: bo
         if copy is False:
             raise ValueError(f"{function}(): a Python number cannot become an array without a copy.")
         wanted = data_type(function, dtype, default_dtype(number))
-        return _of_number(function, wanted, number, device or policy.device)
+        return _of_number(function, wanted, number, device or default_device())
     if isinstance(obj, dr.ArrayBase):
         return _of_dr(function, obj, dtype, copy, device)
     if isinstance(obj, (list, tuple, range)):
@@ -158,7 +158,7 @@ def converted_to(function: str, array: Any, dtype: Any, default: DType) -> Array
 
 def _of_dr(function: str, value: Any, dtype: Any, copy: bool | None, device: str | None) -> Array:
     """An array of Dr.Jit: tensors and flat arrays by their elements, complex numbers in two parts."""
-    where = device or policy.device  # of scalar arrays, which are nowhere
+    where = device or default_device()  # of scalar arrays, which are nowhere
     if dr.is_complex_v(value):
         parts = [_tensor_of(value[0], where), _tensor_of(value[1], where)]
         own = dtypes.complex64 if dtypes.of_tensor(function, type(parts[0])) is dtypes.float32 else dtypes.complex128
@@ -224,7 +224,7 @@ def _of_sequence(function: str, entries: list[Any], dtype: Any, device: str | No
             if not limits.min - 1 < extreme < limits.max + 1:  # which NaN is not, either
                 raise (ValueError if extreme != extreme else OverflowError)(
                     f"{function}(): the Python number {extreme} does not fit into {wanted}.")
-    return _of_numpy(found.astype(wanted.numpy), device or policy.device)
+    return _of_numpy(found.astype(wanted.numpy), device or default_device())
 
 
 def _moved_entries(function: str, entries: Any, device: str) -> Any:
@@ -293,7 +293,7 @@ def _of_memory(function: str, obj: Any, dtype: Any, copy: bool | None, device: s
     if not isinstance(obj, np.ndarray) and is_on_gpu(obj):
         there = shared(function, obj, True if copy is None else copy)
         return array_from(function, there, dtype, False if copy is False else None, device)
-    where = device or policy.device
+    where = device or default_device()
     if copy is False and where != CPU:
         raise ValueError(f"{function}(): {describe(obj)} cannot become an array on the device {where!r} without a "
                          "copy.")
@@ -355,7 +355,7 @@ def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: DTypeLike | No
     if number is None:
         raise TypeError(f"{function}(): 'fill_value' must be a number, found {describe(fill_value)}.")
     wanted = data_type(function, dtype, default_dtype(number))
-    where = where or policy.device
+    where = where or default_device()
     if wanted.kind in "iu":
         _of_number(function, wanted, number, where)  # which checks the range
         number = int(number.real)
@@ -381,7 +381,7 @@ def empty(shape: int | tuple[int, ...], *, dtype: DTypeLike | None = None, devic
 
 def _filled(name: str, shape: Any, number: int, dtype: Any, device: Any) -> Array:
     function = f"{_NAMESPACE}.{name}"
-    where = policy.device if device is None else known_device(function, device)
+    where = default_device() if device is None else known_device(function, device)
     wanted, sizes = data_type(function, dtype, dtypes.DEFAULT_FLOAT), shape_of(function, shape)
     return _constant(wanted, number, sizes, where)
 

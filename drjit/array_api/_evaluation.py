@@ -22,7 +22,7 @@ from drjit.detail import computes_now, eval_held, in_plain_code, is_pending
 from ._devices import CPU, known_device
 from ._dtypes import float32
 
-__all__ = ["COMPILED", "Policy", "default_device", "eager", "in_body", "note", "policy", "settle"]
+__all__ = ["COMPILED", "Policy", "default_device", "eager", "in_body", "note", "on_default", "policy", "settle"]
 
 #: How many frames tell a place in the program.
 _FRAMES = 8
@@ -40,22 +40,22 @@ class Policy:
     Policy(keep=True, limit=128, small=65536, eager=8192, device='cpu')
     """
 
-    __slots__ = ("_device", "_eager", "_keep", "_limit", "_small")
+    __slots__ = ("_eager", "_keep", "_limit", "_small")
 
-    def __init__(self, keep: bool, limit: int | None, small: int, eager: int, device: str = CPU) -> None:
-        self._keep, self._limit, self._small, self._eager, self._device = keep, limit, small, eager, device
+    def __init__(self, keep: bool, limit: int | None, small: int, eager: int) -> None:
+        self._keep, self._limit, self._small, self._eager = keep, limit, small, eager
         _set_limit(limit)
         _set_eager(eager)
 
     @property
     def device(self) -> str:
         """Where arrays are made of what is on no device: of numbers, sequences, and the memory of the host."""
-        return _there.get() or self._device
+        return default_device()
 
     @device.setter
     def device(self, value: str) -> None:
-        self._device = known_device("drjit.array_api.policy.device", value)
-        float32.on(self._device)  # so that operands are looked at
+        _set_device(known_device("drjit.array_api.policy.device", value))
+        float32.on(value)  # so that operands are looked at
 
     @property
     def eager(self) -> int:
@@ -108,15 +108,27 @@ class Policy:
 
     def __repr__(self) -> str:
         return f"Policy(keep={self._keep}, limit={self._limit}, small={self._small}, "\
-            f"eager={self._eager}, device={self._device!r})"
+            f"eager={self._eager}, device={self.device!r})"
 
 
-#: The device that is meant instead of the policy's within some function.
+#: The device of the policy, and the one that is meant instead within some function.
+_here = CPU
 _there: ContextVar[str | None] = ContextVar("device", default=None)
 
 
+def default_device() -> str:
+    """The device of new arrays."""
+    found: str = _there.get() or _here
+    return found
+
+
+def _set_device(device: str) -> None:
+    global _here
+    _here = device
+
+
 @contextmanager
-def default_device(device: str) -> Iterator[None]:
+def on_default(device: str) -> Iterator[None]:
     """Let another device than that of the policy be the one of new arrays, for a while and in this thread."""
     token = _there.set(device)
     try:

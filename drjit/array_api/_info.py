@@ -8,7 +8,7 @@ from . import _dtypes as dtypes
 from ._creation import chosen_device, isdtype
 from ._devices import devices
 from ._dtypes import DType
-from ._evaluation import policy
+from ._evaluation import default_device
 
 __all__ = ["__array_namespace_info__"]
 
@@ -24,7 +24,7 @@ class Info:
 
     def default_device(self) -> str:
         """The device of new arrays, which ``drjit.array_api.policy.device`` says."""
-        return policy.device
+        return default_device()
 
     def devices(self) -> tuple[str, ...]:
         """All devices: ``'cpu'``, and ``'cuda'`` where there is a GPU."""

@@ -21,7 +21,7 @@ from . import _dtypes as dtypes
 from ._data import Storage, constant, default_dtype, of_value, value_of, wrap
 from ._devices import CPU, CUDA
 from ._dtypes import ON_GPU, DType, holds, promoted
-from ._evaluation import default_device, eager, policy
+from ._evaluation import default_device, eager, on_default
 from ._operators import at_once, of_numpy
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def require_array(function: str, name: str, value: Any) -> Array:
             return cast("Array", of_numpy(value))
         number = number_of(value)
         if number is not None:
-            return constant(default_dtype(number), number, (), policy.device)
+            return constant(default_dtype(number), number, (), default_device())
         raise TypeError(f"{function}(): '{name}' must be an array of drjit.array_api, found {describe(value)}. "
                         "drjit.array_api.asarray() converts.")
     return cast("Array", value)
@@ -111,7 +111,7 @@ def on_one_device(function: str, values: Sequence[Any], names: Sequence[str]) ->
     places = [value.device if isinstance(value, Storage) else None for value in values]
     found = {place for place in places if place is not None}
     if len(found) < 2:
-        return list(values), found.pop() if found else policy.device
+        return list(values), found.pop() if found else default_device()
     fixed = [(name, place) for name, place, value in zip(names, places, values, strict=True)
              if place is not None and not _goes_along(value)]
     if len({place for _, place in fixed}) > 1:
@@ -135,9 +135,9 @@ def on_their_device(function: Callable[_P, _R]) -> Callable[_P, _R]:
     @functools.wraps(function)
     def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         device = _device_among((*args, *kwargs.values())) if ON_GPU else None
-        if device is None or device == policy.device:
+        if device is None or device == default_device():
             return function(*args, **kwargs)
-        with default_device(device):
+        with on_default(device):
             return function(*args, **kwargs)
 
     return called

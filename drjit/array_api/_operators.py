@@ -288,7 +288,10 @@ def stay_small(first: Any, second: Any, most: int) -> bool:
 
 def selected(condition: Any, x1: Any, x2: Any) -> Any:
     """Elements of real arrays or numbers by a condition of the same shape; ``None`` if that is not what they are."""
-    if not isinstance(condition, Storage) or condition._dtype.kind != "b":
+    if not isinstance(condition, Storage):
+        return None
+    own = condition
+    if own._dtype.kind != "b":
         return None
     if isinstance(x1, Storage):
         dtype = x1._dtype
@@ -301,8 +304,8 @@ def selected(condition: Any, x1: Any, x2: Any) -> Any:
         found = _selected_now(condition, dtype, x1, x2, most)
         if found is not None:
             return found
-    mask = parts_of(condition)[0]
-    on_cpu = type(mask) is condition._dtype.tensor
+    mask = parts_of(own)[0]
+    on_cpu = type(mask) is own._dtype.tensor
     first, second = _beside(mask, dtype, x1, on_cpu), _beside(mask, dtype, x2, on_cpu)
     return None if first is None or second is None else made(dtype, (dr.select(mask, first, second),))
 

@@ -104,9 +104,10 @@ def product(x1: Any, x2: Any) -> Any:
     most = eager()
     one, other = (value_of(a, most), value_of(b, most)) if most else (None, None)
     if one is None or other is None:
+        if dtype.kind == "c" or not _is_short(a.shape, b.shape):
+            return None
         left, right = parts_of(a)[0], parts_of(b)[0]
-        if dtype.kind == "c" or type(left) is not dtype.tensor or type(right) is not dtype.tensor or \
-                not _is_short(a.shape, b.shape) or not computes_now(left, right):
+        if type(left) is not dtype.tensor or type(right) is not dtype.tensor or not computes_now(left, right):
             return None
         root, second = _owner_of(a), _owner_of(b)
         if is_pending(parts_of(root)[0]) or is_pending(parts_of(second)[0]):

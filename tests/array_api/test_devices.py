@@ -406,7 +406,7 @@ def test_frozen_functions(gpu):
         found = frozen(xp.asarray(values, device="cuda"))
         assert found.device == "cuda"
         np.testing.assert_allclose(np.asarray(found), np.linalg.inv(values) @ np.ones(2) + np.sort(values)[0])
-    with pytest.raises(RuntimeError, match="recorded for the backend 'cuda', and evaluates arrays of .* 'llvm'"):
+    with pytest.raises(RuntimeError, match=r"recorded for the backend 'cuda', and evaluates arrays of .* 'llvm'"):
         frozen_on_two(xp.asarray(values, device="cuda"))
 
 
@@ -459,6 +459,14 @@ def test_random_numbers(gpu):
     low = xp.asarray([0.0, 10.0], device="cuda")
     for found in (rng.uniform(low, low + 1), rng.normal(low, 1.0), rng.gamma(low + 1), rng.poisson(low + 1)):
         assert found.device == "cuda" and found.shape == (2,)
+
+
+def test_optimisers(gpu):
+    opt = dr.opt.Adam(lr=0.5, params={"x": xp.asarray([1.0, 2.0], device="cuda")})
+    for _ in range(2):
+        dr.backward(xp.sum(opt["x"] ** 2))
+        opt.step()
+    assert opt["x"].device == "cuda" and np.all(np.asarray(dr.detach(opt["x"])) < [1, 2])
 
 
 def test_sparse_matrices(gpu):
