@@ -26,6 +26,7 @@ from ._operands import (
     number_of,
     on_one_device,
     require_array,
+    require_arrays,
     shape_of,
     with_number,
 )
@@ -549,9 +550,7 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
     function = f"{_NAMESPACE}.meshgrid"
     if indexing not in ("xy", "ij"):
         raise ValueError(f"{function}(): 'indexing' must be 'xy' or 'ij', found {indexing!r}.")
-    found = [require_array(function, f"arrays[{k}]", array) for k, array in enumerate(arrays)]
-    if ON_GPU:
-        found = on_one_device(function, found, [f"arrays[{k}]" for k in range(len(found))])[0]
+    found = require_arrays(function, arrays, [f"arrays[{k}]" for k in range(len(arrays))])
     for array in found:
         if array.ndim != 1:
             raise ValueError(f"{function}(): arrays must have one dimension, found the shape {array.shape}.")

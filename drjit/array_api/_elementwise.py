@@ -27,6 +27,7 @@ from ._operands import (
     on_one_device,
     operands,
     require_array,
+    require_arrays,
     require_kind,
     with_number,
 )
@@ -445,9 +446,7 @@ def _logical(name: str, text: str, formula: Formula) -> Callable[[Any, Any], Arr
     full = f"{_NAMESPACE}.{name}"
 
     def function(x1: Array | complex, x2: Array | complex, /) -> Array:
-        a, b = [converted(require_array(full, name, value), dtypes.bool) for name, value in (("x1", x1), ("x2", x2))]
-        if ON_GPU:
-            (a, b), _ = on_one_device(full, (a, b), ("x1", "x2"))
+        a, b = [converted(array, dtypes.bool) for array in require_arrays(full, (x1, x2), ("x1", "x2"))]
         common_shape(full, [a, b])
         known = by_numpy(getattr(np, name), (a, b), {})
         if known is not None:

@@ -57,6 +57,7 @@ from ._operands import (
     on_one_device,
     operands,
     require_array,
+    require_arrays,
     require_kind,
 )
 from ._operators import fits, selected
@@ -636,14 +637,13 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     """The entries of an axis at positions, which an array of one axis holds; negative ones count from the end. Lazy;
     differentiable. ``axis`` may be left out for arrays of one dimension."""
     function = f"{_NAMESPACE}.take"
-    array, index = require_array(function, "x", x), require_kind(function, "indices", indices, "iu")
+    array, index = require_arrays(function, (x, indices), ("x", "indices"))
+    require_kind(function, "indices", index, "iu")
     if axis is None:
         if array.ndim != 1:
             raise ValueError(f"{function}(): 'axis' must be given for an array of {array.ndim} dimensions.")
         axis = 0
     place = normalized_axis(function, axis, array.ndim)
-    if ON_GPU:
-        (array, index), _ = on_one_device(function, (array, index), ("x", "indices"))
     if index.ndim != 1:
         raise ValueError(f"{function}(): 'indices' must have one dimension, found the shape {index.shape}.")
     known = found_by(lambda value, positions: value.take(positions, place), array, index)
@@ -657,10 +657,9 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     """For each position of ``indices``, the element of ``x`` at that entry of an axis, and the same place of the other
     axes, which are broadcast. Lazy; differentiable."""
     function = f"{_NAMESPACE}.take_along_axis"
-    array, index = require_array(function, "x", x), require_kind(function, "indices", indices, "iu")
+    array, index = require_arrays(function, (x, indices), ("x", "indices"))
+    require_kind(function, "indices", index, "iu")
     place = normalized_axis(function, axis, array.ndim)
-    if ON_GPU:
-        (array, index), _ = on_one_device(function, (array, index), ("x", "indices"))
     if index.ndim != array.ndim:
         raise ValueError(f"{function}(): 'indices' must have {array.ndim} dimensions as 'x', found {index.ndim}.")
     try:

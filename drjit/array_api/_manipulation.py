@@ -35,9 +35,9 @@ from ._operands import (
     describe,
     normalized_axes,
     normalized_axis,
-    on_one_device,
     operands,
     require_array,
+    require_arrays,
     require_kind,
     shape_of,
 )
@@ -76,9 +76,7 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
 def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
     """Arrays broadcast to their common shape. Lazy; differentiable."""
     function = f"{_NAMESPACE}.broadcast_arrays"
-    found = [require_array(function, f"arrays[{k}]", array) for k, array in enumerate(arrays)]
-    if ON_GPU:
-        found = on_one_device(function, found, [f"arrays[{k}]" for k in range(len(found))])[0]
+    found = require_arrays(function, arrays, [f"arrays[{k}]" for k in range(len(arrays))])
     shape = common_shape(function, found) if found else ()
     return tuple([broadcast_to(array, shape) for array in found])
 
@@ -362,8 +360,8 @@ def _sequence(function: str, arrays: Any) -> list[Array]:
     if dtype is not None and not ON_GPU and not [array for array in arrays if not isinstance(array, Storage) or
                                                  array._dtype is not dtype]:
         return list(arrays)
-    found = [require_array(function, f"arrays[{k}]", array) for k, array in enumerate(arrays)]
-    return operands(function, found, [f"arrays[{k}]" for k in range(len(found))], broadcast=False)
+    names = [f"arrays[{k}]" for k in range(len(arrays))]
+    return operands(function, require_arrays(function, arrays, names), names, broadcast=False)
 
 
 def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:

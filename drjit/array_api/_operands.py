@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ._array import Array
 
 __all__ = ["as_float", "common_shape", "converted", "describe", "enter_moved", "normalized_axes", "normalized_axis",
-           "number_of", "on_one_device", "on_their_device", "operands", "require_array", "require_kind", "shape_of",
-           "with_number"]
+           "number_of", "on_one_device", "on_their_device", "operands", "require_array", "require_arrays",
+           "require_kind", "shape_of", "with_number"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -46,17 +46,24 @@ def describe(value: Any) -> str:
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
-def require_array(function: str, name: str, value: Any) -> Array:
+def require_array(function: str, name: str, value: Any, device: str | None = None) -> Array:
     """The argument itself, which must be an array of this namespace, or one of NumPy or a number, which become one."""
     if not isinstance(value, Storage):
         if isinstance(value, np.ndarray):
-            return cast("Array", of_numpy(value))
+            return cast("Array", of_numpy(value, device))
         number = number_of(value)
         if number is not None:
             return constant(default_dtype(number), number, (), default_device())
         raise TypeError(f"{function}(): '{name}' must be an array of drjit.array_api, found {describe(value)}. "
                         "drjit.array_api.asarray() converts.")
     return cast("Array", value)
+
+
+def require_arrays(function: str, values: Sequence[Any], names: Sequence[str]) -> list[Array]:
+    """Arguments that must be arrays, as those of :func:`require_array`, on one device: NumPy's go to that of others."""
+    device = _device_among(values) if ON_GPU else None
+    found = [require_array(function, name, value, device) for value, name in zip(values, names, strict=True)]
+    return found if device is None else on_one_device(function, found, names)[0]
 
 
 def require_kind(function: str, name: str, value: Any, kinds: str) -> Array:

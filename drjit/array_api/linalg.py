@@ -51,6 +51,7 @@ from ._operands import (
     normalized_axis,
     operands,
     require_array,
+    require_arrays,
 )
 from ._small import enter_result
 from ._statistics import max, min, sum
@@ -189,8 +190,7 @@ def outer(x1: Array, x2: Array, /) -> Array:
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """The cross product along an axis of size three. Lazy; differentiable."""
     function = f"{_NAMESPACE}.cross"
-    a, b = operands(function, (require_array(function, "x1", x1), require_array(function, "x2", x2)), ("x1", "x2"),
-                    "iufc")
+    a, b = operands(function, require_arrays(function, (x1, x2), ("x1", "x2")), ("x1", "x2"), "iufc")
     place = normalized_axis(function, axis, a.ndim if a.ndim == b.ndim else least(a.ndim, b.ndim))
     behind = place - (a.ndim if axis >= 0 else least(a.ndim, b.ndim)) if axis >= 0 else axis
     shape = common_shape(function, (a, b))

@@ -32,6 +32,7 @@ class _Joined:
     def __init__(self, columns: bool) -> None:
         self._columns = columns
 
+    @xp.on_their_device
     def __getitem__(self, key: Any) -> Array:
         entries = []
         for entry in key if isinstance(key, tuple) else (key,):

@@ -4,8 +4,8 @@
 fuses with what uses the numbers. Few numbers (``drjit.array_api.policy.eager``) are made of those that
 ``numpy.random.default_rng(seed)`` draws, at once, where no construct is traced and no frozen function recorded: uniform
 and normal ones, integers and choices are NumPy's own. Numbers have derivatives by the parameters of their distributions
-where these shift, scale or reshape them; they are on the device of these, or of the policy, and on a GPU always those of
-Philox4x32. The functions of the module are those of one generator, which ``seed`` restarts.
+where these shift, scale or reshape them. They are on the device of these, or of the policy; on a GPU few are those of
+Philox4x32 as well. The functions of the module are those of one generator, which ``seed`` restarts.
 """
 
 from __future__ import annotations

@@ -235,6 +235,9 @@ def test_numpy_arrays_go_where_the_array_is(gpu):
     x, other = xp.asarray([1.0, 2.0, 3.0], device="cuda"), np.array([1.0, 2, 3])
     for found in (x + other, other * x, x @ other, x == [1, 2, 3], x[np.array([2, 0])], x[[True, False, True]],
                   x.dot(other), x.at[np.array([0])].add(np.array([1.0])), x.searchsorted(other), x.clip(other, 9),
+                  xp.concat([other, x]), xp.stack([x, other]), xp.broadcast_arrays(x, other)[1],
+                  xp.meshgrid(other, x)[0], xp.vecdot(x, other), xp.logical_and(other, x), xp.take(x, np.array([1])),
+                  dnp.r_[x, 1, 2], dnp.concatenate([other, x]), np.add(other, x), np.sin(x),
                   x.take(np.array([0])), x.repeat(np.array([1, 2, 0])), x.compress(other > 1)):
         assert found.device == "cuda"
     x[1:] = np.array([7.0, 8])
