@@ -58,6 +58,7 @@ pytest: $(VENV)/.installed-dev rooms
 	$(BIN)/python -m pytest -n $(WORKERS) --second --one-of 4 tests/arrays tests/core
 	$(BIN)/python -m pytest -n $(WORKERS) --cuda=machine --one-of 30 tests/arrays tests/core
 	$(BIN)/python -m pytest --cuda=machine tests/interop/test_gpu.py
+	$(BIN)/python -m pytest -n $(WORKERS) --cuda=machine tests/array_api/test_devices.py
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 # The one recipe that compiles: installations take what it made (see setup.py).

@@ -20,10 +20,11 @@ from ._functions.held import (
 )
 from ._functions.hosted import call_host, records
 from ._functions.pairs import of_pairs
+from ._tools.runtime import missing_backend
 
 __all__ = ["ProfileEvent", "bytes_of", "call_host", "computes_now", "cuda_version", "differentiated", "eval_held",
-           "in_plain_code", "is_constant", "is_pending", "is_variable", "leak_warnings", "llvm_version", "named",
-           "of_memory",
+           "in_plain_code", "is_constant", "is_pending", "is_variable", "leak_warnings", "llvm_version",
+           "missing_backend", "named", "of_memory",
            "of_pairs", "part_of", "permuted", "records", "reshaped", "set_leak_warnings", "tracking"]
 
 _leak_warnings = False

@@ -89,7 +89,7 @@ class _Sparse:
         return _product(self, other) if isinstance(other, _Sparse) else matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        array = xp.asarray(other)
+        array = other if isinstance(other, xp.Array) else xp.asarray(other, device=self.data.device)
         return matmul(self.T, array) if array.ndim == 1 else matmul(self.T, array.T).T
 
     def __mul__(self, number: Any) -> Any:
@@ -112,7 +112,7 @@ class _Sparse:
 
     def toarray(self) -> Array:
         """The matrix with its zeros; elements of one place are added. Lazy; differentiable."""
-        return matmul(self, xp.eye(self.shape[1], dtype=self.dtype))
+        return matmul(self, xp.eye(self.shape[1], dtype=self.dtype, device=self.data.device))
 
     def to_scipy(self) -> Any:
         """The matrix of SciPy in the same format. Evaluates; derivatives end here."""
@@ -122,7 +122,8 @@ class _Sparse:
 def matmul(A: _Sparse, x: Any) -> Array:
     """The product of a sparse matrix with a vector or the columns of a matrix. Lazy; differentiable by the elements of
     both. Raises a ``ValueError`` for shapes that do not go together."""
-    array = xp.asarray(x)
+    device = A.data.device
+    array = x if isinstance(x, xp.Array) else xp.asarray(x, device=device)
     rows, columns = A._places()
     if array.ndim not in (1, 2) or array.shape[0] != A.shape[1]:
         raise ValueError(f"drjit.sparse.matmul(): a matrix of the shape {A.shape} and an array of the shape "
@@ -130,13 +131,13 @@ def matmul(A: _Sparse, x: Any) -> Array:
     height, width = A.data.shape[1:] if A.data.ndim == 3 else (1, 1)
     beside = array.reshape((A.shape[1] // width, width, *array.shape[1:]))
     kind = xp.result_type(A.data, array)
-    found = xp.zeros((A.shape[0] // height, height, *array.shape[1:]), dtype=kind)
+    found = xp.zeros((A.shape[0] // height, height, *array.shape[1:]), dtype=kind, device=device)
     if rows.size and array.size:
-        chosen = xp.astype(beside[xp.asarray(columns)], kind)
+        chosen = xp.astype(beside[xp.asarray(columns, device=device)], kind)
         blocks = xp.astype(A.data, kind).reshape((rows.size, height, width))
         parts = xp.matmul(blocks, chosen if array.ndim == 2 else chosen[..., None]) if width > 1 else \
             blocks * chosen if array.ndim == 2 else blocks * chosen[..., None]
-        found = found.at[xp.asarray(rows)].add(parts if array.ndim == 2 else parts[..., 0])
+        found = found.at[xp.asarray(rows, device=device)].add(parts if array.ndim == 2 else parts[..., 0])
     return found.reshape((A.shape[0], *array.shape[1:]))
 
 
@@ -154,10 +155,10 @@ def _product(A: _Sparse, B: _Sparse) -> csr_array:
     behind = np.arange(left.size) - np.repeat(np.cumsum(counts) - counts, counts)
     right = order[first[inner[left]] + behind] if left.size else left
     places, index = np.unique(rows[left] * B.shape[1] + columns[right], return_inverse=True)
-    data = xp.zeros(places.size, dtype=xp.result_type(A.data, B.data))
+    data = xp.zeros(places.size, dtype=xp.result_type(A.data, B.data), device=A.data.device)
     if places.size:
-        terms = A.data[xp.asarray(left)] * B.data[xp.asarray(right)]
-        data = data.at[xp.asarray(index.reshape(-1))].add(xp.astype(terms, data.dtype))
+        terms = A.data[left] * B.data[right]
+        data = data.at[index.reshape(-1)].add(xp.astype(terms, data.dtype))
     return coo_array((data, (places // B.shape[1], places % B.shape[1])), (A.shape[0], B.shape[1])).tocsr()
 
 
@@ -209,7 +210,7 @@ class csr_array(_Sparse):
             found = arg if isinstance(arg, coo_array) else coo_array(arg)
             order = np.lexsort((found.col, found.row))
             counts = np.bincount(found.row, minlength=found.shape[0])
-            arg = found.data[xp.asarray(order)] if order.size else found.data, found.col[order], \
+            arg = found.data[order] if order.size else found.data, found.col[order], \
                 np.concatenate([[0], np.cumsum(counts)])
             shape = found.shape
         data, indices, indptr = arg

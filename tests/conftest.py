@@ -31,7 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     are those of an older processor; ``--one-of 10``: a tenth of the tests, always the same ones; ``--second``: types of
     arrays are those of another backend, whose memory the host cannot access; ``--cuda``: they are those of the backend
     of GPUs, over a driver that is simulated (``machine``), or the real one (``device``), where a test that ruins the
-    device ends its process: with ``-n``, pytest goes on in another."""
+    device ends its process: with ``-n``, pytest goes on in another. Arrays of ``drjit.array_api`` are on the device
+    then unless they are told otherwise."""
     parser.addoption("--watched", action="store_true", help="fail where something is written behind an array")
     parser.addoption("--one-of", type=int, default=1, metavar="N", help="run every N-th test, by a hash of its name")
     parser.addoption("--second", action="store_true", help="run on another backend, beside the CPU's")
@@ -51,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.second import Second, take_over
 
         take_over(Second())
+        _on_device()
     elif config.getoption("--cuda"):
         import drjit_core
         from drjit_core.cuda.driver import Driver
@@ -60,11 +62,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
         take_over(GPU(Driver() if config.getoption("--cuda") == "device" else
                       MachineDriver(int(config.getoption("--architecture")), forgiving=True)))
+        _on_device()
         from tests.core import harness
 
         harness.flushes = config.getoption("--cuda") == "device"
         # Tests expect what is exact; tests/ptx/test_approximations.py has what is approximated otherwise.
         drjit_core.set_flag(drjit_core.JitFlag.FastMath, False)
+
+
+def _on_device() -> None:
+    """Let arrays of the standard be where tests have those of Dr.Jit."""
+    import drjit.array_api
+
+    drjit.array_api.policy.device = "cuda"
 
 
 def _listed(name: str) -> dict[str, str]:

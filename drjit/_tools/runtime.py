@@ -9,8 +9,8 @@ import drjit_core as core
 from drjit_core import JitBackend, KernelType, LogLevel
 
 __all__ = ["expand_threshold", "flush_kernel_cache", "flush_malloc_cache", "flush_thread", "has_backend",
-           "kernel_history", "kernel_history_clear", "log_level", "set_expand_threshold", "set_log_level",
-           "set_thread_count", "sync_thread", "thread_count"]
+           "kernel_history", "kernel_history_clear", "log_level", "missing_backend", "set_expand_threshold",
+           "set_log_level", "set_thread_count", "sync_thread", "thread_count"]
 
 
 def has_backend(arg: JitBackend, /) -> bool:
@@ -20,6 +20,16 @@ def has_backend(arg: JitBackend, /) -> bool:
     (True, False)
     """
     return bool(isinstance(arg, JitBackend) and core.has_backend(arg))
+
+
+def missing_backend(backend: JitBackend) -> str:
+    """Why a backend is not available on this machine, as ``python -m drjit`` says it; nothing if it is.
+
+    >>> dr.detail.missing_backend(dr.JitBackend.LLVM)
+    ''
+    """
+    return "" if core.has_backend(backend) else next(
+        (why for name, _, why in core.backend_report() if name == backend.name), "there is no such backend")
 
 
 def flush_thread() -> None:

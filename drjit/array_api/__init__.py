@@ -152,6 +152,7 @@ from ._manipulation import (
     transpose,
     unstack,
 )
+from ._operands import on_their_device as on_their_device
 from ._protocols import by_name as _by_name
 from ._searching import (
     argmax,

@@ -15,10 +15,12 @@ import drjit as dr
 from drjit.interop import numpy_of_parts
 
 from . import _elementwise as elementwise
-from ._creation import asarray, require_device
+from ._creation import asarray
 from ._data import Storage, copy_of, evaluated, given, part_of, register, require_writable, value_of, wrap
+from ._devices import known_device
 from ._dlpack import array_of, buffer, dlpack, dlpack_device, exported
 from ._evaluation import COMPILED, eager
+from ._host import moved
 from ._indexing import get, put, replace
 from ._linear import matmul, matrix_transpose
 from ._methods import Methods
@@ -48,7 +50,7 @@ def _in_place(name: str, function: Callable[[Any, Any], Array], operator: str = 
         if operation is not None and operation.in_place(self, other):
             return self
         if isinstance(other, (list, tuple, np.ndarray)):
-            other = asarray(other)
+            other = asarray(other, device=self.device)
         elif not isinstance(other, Array) and number_of(other) is None:
             return NotImplemented
         require_writable(f"{_SELF}.{name}", self)
@@ -129,21 +131,19 @@ class Array(Methods):
     # --- attributes ---
 
     @property
-    def device(self) -> str:
-        """Where the elements are: ``'cpu'``."""
-        return "cpu"
-
-    @property
     def mT(self) -> Array:
         """The array with its last two axes exchanged."""
         return matrix_transpose(self)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
-        """The array on a device, of which there is one: ``'cpu'``."""
-        require_device(f"{_SELF}.to_device", device)
+        """The array on a device, ``'cpu'`` or ``'cuda'``: itself if it is there, else a copy of its elements, which are
+        evaluated unless they are constants; derivatives cross."""
+        function = f"{_SELF}.to_device"
+        where = known_device(function, device)
         if stream is not None:
-            raise ValueError(f"{_SELF}.to_device(): the device 'cpu' has no streams, found {stream!r}.")
-        return self
+            raise ValueError(f"{function}(): everything happens in one order, and there are no streams to choose from; "
+                             f"found {stream!r}.")
+        return self if where == self.device else moved(function, self, where)
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """The module ``drjit.array_api``."""

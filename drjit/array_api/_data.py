@@ -38,6 +38,7 @@ from drjit.detail import part_of as chosen_by
 from drjit.interop import contiguous_strides
 
 from . import _dtypes as dtypes
+from ._devices import CPU
 from ._dtypes import DType
 from ._evaluation import COMPILED, eager, in_body, note, settle
 
@@ -45,10 +46,9 @@ if TYPE_CHECKING:
     from ._array import Array
 
 __all__ = ["Storage", "View", "constant", "copy_of", "default_dtype", "evaluated", "expanded", "given", "has_value",
-           "hold", "in_body", "made", "of_own", "of_value", "own", "own_tensors", "part_of", "part_of_constant",
-           "parts_of", "register", "require_writable", "reshaped_now", "reversed_axes", "same", "share_memory",
-           "tensors_of", "tensors_with", "value_of", "view_by", "view_of", "view_of_part", "view_of_zeros", "viewed",
-           "was_read", "wrap", "written"]
+           "hold", "in_body", "made", "of_own", "of_value", "own", "own_tensors", "part_of", "parts_of", "register",
+           "require_writable", "reshaped_now", "reversed_axes", "same", "share_memory", "tensors_of", "tensors_with",
+           "value_of", "view_by", "view_of", "view_of_part", "view_of_zeros", "viewed", "was_read", "wrap", "written"]
 
 
 #: Views of all tensors of an array, and zeros beside real ones.
@@ -162,6 +162,12 @@ class Storage:
     def dtype(self) -> np.dtype[Any]:
         """The type of the elements, as NumPy's, which equals that of the namespace."""
         return self._dtype.numpy
+
+    @property
+    def device(self) -> str:
+        """Where the elements are: ``'cpu'`` or ``'cuda'``."""
+        held: Any = self._held
+        return CPU if not held or type(held[0]) is self._dtype.part.tensor else dtypes.device_of(held[0])
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -305,7 +311,10 @@ def _fetched(array: Storage, most: int) -> Any:
     if not 0 < count <= most:
         return None
     values = []
+    tensor = dtype.part.tensor
     for part in held:
+        if type(part) is not tensor and dtypes.device_of(part) != CPU:  # where it remains until it is asked for
+            return None
         if is_pending(part) or not computes_now(part):
             return None
         if part.state is _LITERAL:
@@ -323,11 +332,12 @@ def _fetched(array: Storage, most: int) -> Any:
     return value
 
 
-def tensors_with(dtype: DType, value: Any) -> tuple[Any, ...]:
+def tensors_with(dtype: DType, value: Any, device: str = CPU) -> tuple[Any, ...]:
     """Tensors with the elements of a NumPy array of just their type, in C order."""
+    tensor = dtype.on(device)
     if dtype.kind == "c":
-        return of_memory(dtype.tensor, value.real.copy()), of_memory(dtype.tensor, value.imag.copy())
-    return (of_memory(dtype.tensor, value),)
+        return of_memory(tensor, value.real.copy()), of_memory(tensor, value.imag.copy())
+    return (of_memory(tensor, value),)
 
 
 def of_value(dtype: DType, value: Any) -> Array:
@@ -563,17 +573,12 @@ def own(part: Any) -> Any:
     return part * 1 if is_variable((part,)) else same(part)
 
 
-def constant(dtype: DType, number: complex, shape: tuple[int, ...] = ()) -> Array:
+def constant(dtype: DType, number: complex, shape: tuple[int, ...] = (), device: str = CPU) -> Array:
     """An array whose elements are all the same number."""
+    tensor = dtype.on(device)
     if dtype.kind == "c":
-        return wrap(dtype, part_of_constant(dtype.part, number.real, shape),
-                    part_of_constant(dtype.part, number.imag, shape))
-    return wrap(dtype, part_of_constant(dtype, number, shape))
-
-
-def part_of_constant(dtype: DType, number: Any, shape: tuple[int, ...] = ()) -> Any:
-    """A tensor of a real type whose elements are all the same number."""
-    return dr.full(dtype.tensor, number, shape)
+        return wrap(dtype, dr.full(tensor, number.real, shape), dr.full(tensor, number.imag, shape))
+    return wrap(dtype, dr.full(tensor, number, shape))
 
 
 def expanded(part: Any, shape: tuple[int, ...]) -> Any:

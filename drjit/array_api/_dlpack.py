@@ -16,29 +16,40 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import drjit as dr
-from drjit.interop import export_complex, export_parts, import_parts, interleaved, numpy_of_parts, to_framework
+from drjit.interop import (
+    CopyError,
+    export_complex,
+    export_parts,
+    import_parts,
+    interleaved,
+    is_on_gpu,
+    numpy_of_parts,
+    to_framework,
+)
 
 from . import _dtypes as dtypes
-from ._data import Storage, evaluated, given, value_of, wrap
+from ._data import Storage, constant, evaluated, given, made, tensors_with, value_of, wrap
+from ._devices import BACKENDS, CPU, CUDA, known_device
+from ._dtypes import DType
 from ._evaluation import eager
 from ._operands import describe
 
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["array_of", "buffer", "dlpack", "dlpack_device", "exported", "from_dlpack", "shared"]
+__all__ = ["array_of", "buffer", "dlpack", "dlpack_device", "exported", "from_dlpack", "on_device", "shared"]
 
 _CLASS = "drjit.array_api.Array"
 _FROM = "drjit.array_api.from_dlpack"
 #: The flag of the buffer protocol for memory that may be written to (``inspect.BufferFlags`` since Python 3.12).
 _WRITABLE = 1
-#: Data types by the class of a part and the number of parts.
-_DTYPES = {(dtype.tensor, 1 + (dtype.kind == "c")): dtype for dtype in dtypes.ALL.values()}
 
 
 def dlpack_device(array: Storage, /) -> tuple[int, int]:
-    """The device of an array in the terms of DLPack: the memory of the CPU, ``(1, 0)``. Evaluates nothing."""
-    return 1, 0
+    """The device of an array in the terms of DLPack: the memory of the CPU is ``(1, 0)``, that of a GPU ``(2, 0)`` with
+    the number of the GPU. Evaluates nothing."""
+    found: tuple[int, int] = (1, 0) if array.device == CPU else array._parts[0].__dlpack_device__()
+    return found
 
 
 def dlpack(array: Storage, /, *, stream: Any = None, max_version: tuple[int, int] | None = None,
@@ -48,14 +59,15 @@ def dlpack(array: Storage, /, *, stream: Any = None, max_version: tuple[int, int
     ``max_version`` is the newest version of DLPack that the consumer knows: from ``(1, 0)`` on, it is told that the
     memory is read-only, or a copy. ``copy``: ``True`` for memory of its own, ``False`` for none. A complex array is
     copied, since its parts are interleaved then; with ``copy=False``, what is exported becomes the memory of the array,
-    which reads its parts from there from then on. Evaluates the array and waits for it. Derivatives end here, with a
-    warning. Raises a ``BufferError`` for ``dl_device`` other than ``(1, 0)``, for streams, and for memory of other
+    which reads its parts from there from then on. Evaluates the array and waits for it; for memory of a GPU, nobody
+    waits but the ``stream`` that will read it. Derivatives end here, with a warning. Raises a ``BufferError`` for
+    ``dl_device`` other than that of the array and the CPU's ``(1, 0)``, for streams of the CPU, and for memory of other
     libraries if ``copy=False`` and a consumer that cannot be told not to write to it.
     """
     function = f"{_CLASS}.__dlpack__"
     _warn(function, array)
     parts = evaluated(array)
-    if copy is not False or len(parts) == 1:
+    if copy is not False or len(parts) == 1 or array.device != CPU:
         return export_parts(function, parts, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
     numbers, views = interleaved(function, parts)
     array._held = tuple([dr.replace_grad(view, part) if dr.grad_enabled(part) else view
@@ -68,29 +80,44 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
     Contiguous elements of real, integer and Boolean types are shared with the other library; this one never writes to
     them. Others, and those of complex types, are read from there when they are evaluated. ``copy``: ``True`` for a copy
-    that is made now, ``False`` for none at any time. Evaluates nothing that is not copied. The result has no
-    derivatives. Raises an ``AttributeError`` for objects without the method, a ``ValueError`` for devices other than
-    ``'cpu'``, a ``BufferError`` for arrays on other devices, an exception that is both of these where ``copy=False``
-    rules out a copy that is needed, and a ``TypeError`` for data types that this namespace does not have.
+    that is made now, ``False`` for none at any time. The array is where its elements are, unless another ``device`` is
+    said, to which they are copied. Evaluates nothing that is not copied. The result has no derivatives. Raises an
+    ``AttributeError`` for objects without the method, a ``ValueError`` for devices that are not there, a
+    ``BufferError`` for arrays on those, an exception that is both of these where ``copy=False`` rules out a copy that
+    is needed, and a ``TypeError`` for data types that this namespace does not have.
     """
-    if device is not None and not (isinstance(device, str) and device == "cpu"):
-        raise ValueError(f"{_FROM}(): there is no device {device!r}; the only one is 'cpu'.")
+    where = None if device is None else known_device(_FROM, device)
     if not hasattr(x, "__dlpack__"):
         raise AttributeError(f"{_FROM}(): 'x' must have a method __dlpack__, which {describe(x)} lacks.")
     if isinstance(x, Storage):
         _warn(_FROM, x)
         parts = dr.detach(x._parts)
+        if where is not None and where != x.device:
+            return on_device(_FROM, x._dtype, parts, where, copy)
         if copy:
             parts = tuple([import_parts(_FROM, part, copy=True)[0] for part in parts])
         return wrap(x._dtype, *parts)
-    return shared(_FROM, x, copy)
+    found = shared(_FROM, x, copy)
+    return found if where in (None, found.device) else on_device(_FROM, found._dtype, found._parts, where, copy)
+
+
+def on_device(function: str, dtype: DType, parts: tuple[Any, ...], device: str, copy: bool | None) -> Array:
+    """An array of the elements of tensors on another device, to which they are copied now."""
+    if copy is False:
+        raise CopyError(f"{function}(): the elements are on another device than {device!r}, to which they are copied; "
+                        "copy=False rules that out.")
+    found = numpy_of_parts(parts)
+    return made(dtype, tensors_with(dtype, found, device)) if found.size else constant(dtype, 0, found.shape, device)
 
 
 def shared(function: str, x: Any, copy: bool | None) -> Array:
     """An array with the elements of an object that speaks DLPack and is none of this namespace."""
-    parts = import_parts(function, x, copy=copy, backend=dr.JitBackend.LLVM)
+    backend = BACKENDS[CUDA if is_on_gpu(x) and dr.has_backend(dr.JitBackend.CUDA) else CPU]
+    parts = import_parts(function, x, copy=copy, backend=backend)
     own = dtypes.of_tensor(function, type(parts[0]))
-    found = wrap(_DTYPES[own.tensor, len(parts)], *parts)
+    if len(parts) == 2:
+        own = dtypes.complex64 if own is dtypes.float32 else dtypes.complex128
+    found = wrap(own, *parts)
     given(found)  # to the other library
     return found
 
@@ -98,15 +125,17 @@ def shared(function: str, x: Any, copy: bool | None) -> Array:
 def array_of(array: Storage, /, dtype: Any = None, copy: bool | None = None) -> Any:
     """A NumPy array of an array: what ``__array__`` returns.
 
-    A view that cannot be written to, or a copy if the data type is complex or ``dtype`` another one; ``copy=True`` for
+    A view that cannot be written to, or a copy if the data type is complex, ``dtype`` another one, or the array on a
+    GPU; ``copy=True`` for
     an array that can be written to. Evaluates the array and waits for it. Derivatives end here, with a warning. Raises
     a ``ValueError`` if ``copy=False`` rules out a copy that is needed.
     """
     function = f"{_CLASS}.__array__"
     _warn(function, array)
     wanted = array._dtype.numpy if dtype is None else np.dtype(dtype)
-    if copy is False and (wanted != array._dtype.numpy or array._dtype.kind == "c"):
+    if copy is False and (wanted != array._dtype.numpy or array._dtype.kind == "c" or array.device != CPU):
         reason = f"its data type is {array._dtype}, not {wanted}" if wanted != array._dtype.numpy else \
+            f"it is on the device {array.device!r}" if array.device != CPU else \
             "complex numbers are kept as two arrays, of real and imaginary parts"
         raise ValueError(f"{function}(): a copy is needed, which copy=False rules out: {reason}.")
     most = eager() if array._tensors() is None and copy is not False else 0

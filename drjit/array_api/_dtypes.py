@@ -11,19 +11,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import drjit.llvm.ad as arrays
+import drjit as dr
+from drjit.interop import tensor_type
 
-__all__ = ["ALL", "BY_NUMPY", "DEFAULT_COMPLEX", "DEFAULT_FLOAT", "DEFAULT_INT", "DType", "DTypeLike", "FInfo", "IInfo",
-           "bool", "complex128", "complex64", "enter_conversion", "float16", "float32", "float64", "int16", "int32",
-           "int64", "int8", "of_numpy", "of_tensor", "promoted", "uint16", "uint32", "uint64", "uint8"]
+from ._devices import BACKENDS, CPU, CUDA
 
-_SUFFIXES = {"float32": "f", "int32": "i", "uint32": "u", "bool": "b"}
+__all__ = ["ALL", "BY_NUMPY", "DEFAULT_COMPLEX", "DEFAULT_FLOAT", "DEFAULT_INT", "ON_GPU", "DType", "DTypeLike",
+           "FInfo", "IInfo", "bool", "complex128", "complex64", "device_of", "enter_conversion", "float16", "float32",
+           "float64", "int16", "int32", "int64", "int8", "of_numpy", "of_tensor", "promoted", "uint16", "uint32",
+           "uint64", "uint8"]
+
+#: Types of tensors on the CPU and on a GPU, and the data types of their elements; those of a GPU are made as soon as
+#: one of them is asked for.
+_ON_CPU: dict[Any, DType] = {}
+ON_GPU: dict[Any, DType] = {}
 
 
 class DType:
     """The type of the elements of an array."""
 
-    __slots__ = ("bits", "integers", "itemsize", "kind", "name", "numpy", "part", "tensor")
+    __slots__ = ("_on_gpu", "bits", "integers", "itemsize", "kind", "name", "numpy", "part", "tensor")
 
     def __init__(self, name: str) -> None:
         #: The type of NumPy that has the same elements.
@@ -44,10 +51,23 @@ class DType:
             self.integers = -exact, exact
         elif self.kind in "iu":
             self.integers = int(np.iinfo(self.numpy).min), int(np.iinfo(self.numpy).max)
-        suffix = _SUFFIXES.get(self.part.name) or f"{self.part.kind}{self.bits}"
-        #: The tensor type that holds such elements, or each of the two parts of complex ones.
-        self.tensor: Any = getattr(arrays, f"TensorX{suffix}")
+        #: The tensor type that holds such elements on the CPU, or each of the two parts of complex ones.
+        self.tensor: Any = tensor_type(BACKENDS[CPU], self.part.name)
+        self._on_gpu: Any = None
+        _ON_CPU.setdefault(self.tensor, self)
         _BY_NAME[name] = self
+
+    def on(self, device: str) -> Any:
+        """The tensor type that holds such elements, or each of their parts, on a device."""
+        if device == CPU:
+            return self.tensor
+        if self._on_gpu is None:
+            _look_at_gpu()
+        return self._on_gpu
+
+    def beside(self, part: Any) -> Any:
+        """The tensor type that holds such elements, or each of their parts, where a tensor is."""
+        return self.tensor if type(part) in _ON_CPU else self.on(device_of(part))
 
     def __repr__(self) -> str:
         return f"drjit.array_api.{self.name}"
@@ -79,6 +99,23 @@ class DType:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _named, (self.name,)
+
+
+def _look_at_gpu() -> None:
+    """Make the types of tensors on a GPU."""
+    for dtype in _BY_NAME.values():
+        dtype._on_gpu = tensor_type(BACKENDS[CUDA], dtype.part.name)
+        ON_GPU.setdefault(dtype._on_gpu, dtype)
+
+
+def device_of(part: Any) -> str:
+    """The device of a tensor."""
+    cls = type(part)
+    if cls in _ON_CPU:
+        return CPU
+    if cls not in ON_GPU and dr.backend_v(cls) is BACKENDS[CUDA]:
+        _look_at_gpu()
+    return CUDA if cls in ON_GPU else CPU
 
 
 def _named(name: str) -> DType:
@@ -122,9 +159,11 @@ def of_numpy(dtype: Any) -> DType | None:
 
 def of_tensor(function: str, cls: type) -> DType:
     """The type of the elements of a tensor type; raises a ``TypeError`` for what the standard does not know."""
-    for found in ALL.values():
-        if found.tensor is cls and found.kind != "c":
-            return found
+    if not ON_GPU and dr.backend_v(cls) is BACKENDS[CUDA]:
+        _look_at_gpu()
+    found = _ON_CPU.get(cls) or ON_GPU.get(cls)
+    if found is not None:
+        return found
     raise TypeError(f"{function}(): there is no data type for the elements of {cls.__module__}.{cls.__name__}; convert "
                     "them before, to float32 for example.")
 

@@ -18,8 +18,19 @@ import drjit as dr
 
 from . import _dtypes as dtypes
 from ._data import Storage, constant, copy_of, default_dtype, expanded, has_value, own, wrap
-from ._dtypes import DType, promoted
-from ._operands import as_float, common_shape, converted, number_of, operands, require_array, require_kind, with_number
+from ._dtypes import ON_GPU, DType, promoted
+from ._operands import (
+    as_float,
+    common_shape,
+    converted,
+    number_of,
+    on_one_device,
+    operands,
+    require_array,
+    require_arrays,
+    require_kind,
+    with_number,
+)
 from ._operators import Operation, enter, exact_product, fits
 from ._small import by_numpy, on_host
 
@@ -108,7 +119,7 @@ def _signbit(x: Any) -> Any:
 
 def _integers(x: Any) -> Any:
     """The type of signed integers of the size of the floating point numbers of a tensor."""
-    return {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}[dr.itemsize_v(x)].tensor
+    return {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}[dr.itemsize_v(x)].beside(x)
 
 
 def _copysign(a: Any, b: Any) -> Any:
@@ -184,7 +195,7 @@ def _fmod(a: Any, b: Any) -> Any:
     Rounds take away multiples of b that hold as many bits of the quotient as a number does; there is one for all but
     quotients of more than that.
     """
-    wide = type(a) if dr.itemsize_v(a) == 8 else dtypes.float64.tensor
+    wide = type(a) if dr.itemsize_v(a) == 8 else dtypes.float64.beside(a)
     rest, divisor = (dr.abs(wide(x)) for x in _together(a, b))
     shape = rest.shape
     flat = type(rest.array)
@@ -433,6 +444,8 @@ def _compared(function: str, formula: Any, x1: Any, x2: Any) -> Array | None:
         a, b = x1._dtype, x2._dtype
         if {a.kind, b.kind} != {"i", "u"} or promoted(a, b).kind != "f":
             return None
+        if ON_GPU:
+            (x1, x2), _ = on_one_device(function, (x1, x2), ("x1", "x2"))
         common_shape(function, (x1, x2))
         signed = 0 if a.kind == "i" else 1
         found = formula(converted(x1, dtypes.uint64)._parts[0], converted(x2, dtypes.uint64)._parts[0])
@@ -443,7 +456,8 @@ def _compared(function: str, formula: Any, x1: Any, x2: Any) -> Array | None:
     array, number = (x1, number_of(x2)) if of_array[0] else (x2, number_of(x1))
     if array._dtype.kind not in "iu" or type(number) is not int or dtypes.holds(array._dtype, number):
         return None
-    return constant(dtypes.bool, formula(*((0, number) if of_array[0] else (number, 0))), array.shape)  # as 0 is
+    found = formula(*((0, number) if of_array[0] else (number, 0)))  # as 0 is
+    return constant(dtypes.bool, found, array.shape, array.device)
 
 
 def _logical(name: str, text: str, formula: Formula) -> Callable[[Any, Any], Array]:
@@ -451,7 +465,7 @@ def _logical(name: str, text: str, formula: Formula) -> Callable[[Any, Any], Arr
     full = f"{_NAMESPACE}.{name}"
 
     def function(x1: Array | complex, x2: Array | complex, /) -> Array:
-        a, b = [converted(require_array(full, name, value), dtypes.bool) for name, value in (("x1", x1), ("x2", x2))]
+        a, b = [converted(array, dtypes.bool) for array in require_arrays(full, (x1, x2), ("x1", "x2"))]
         common_shape(full, [a, b])
         known = by_numpy(getattr(np, name), (a, b), {})
         if known is not None:
@@ -645,7 +659,7 @@ def imag(x: Array, /) -> Array:
         return known  # type: ignore[no-any-return]
     if array._dtype.kind == "c":
         return wrap(array._dtype.part, _same(array._parts[1]))
-    return constant(array._dtype, 0, array.shape)
+    return constant(array._dtype, 0, array.shape, array.device)
 
 
 def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:

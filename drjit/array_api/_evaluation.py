@@ -10,13 +10,19 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType, FunctionType
 from typing import Any
 
 import drjit as dr
 from drjit.detail import computes_now, eval_held, in_plain_code, is_pending
 
-__all__ = ["COMPILED", "Policy", "eager", "in_body", "note", "policy", "settle"]
+from ._devices import CPU, known_device
+from ._dtypes import float32
+
+__all__ = ["COMPILED", "Policy", "default_device", "eager", "in_body", "note", "on_default", "policy", "settle"]
 
 #: How many frames tell a place in the program.
 _FRAMES = 8
@@ -27,11 +33,11 @@ _PLACES = 4096
 
 
 class Policy:
-    """When arrays of the namespace are evaluated; ``drjit.array_api.policy`` is the one that holds.
+    """When arrays of the namespace are evaluated, and where they are made; ``drjit.array_api.policy`` is what holds.
 
     >>> import drjit.array_api as xp
     >>> xp.policy
-    Policy(keep=True, limit=128, small=65536, eager=8192)
+    Policy(keep=True, limit=128, small=65536, eager=8192, device='cpu')
     """
 
     __slots__ = ("_eager", "_keep", "_limit", "_small")
@@ -42,9 +48,19 @@ class Policy:
         _set_eager(eager)
 
     @property
+    def device(self) -> str:
+        """Where arrays are made of what is on no device: of numbers, sequences, and the memory of the host."""
+        return default_device()
+
+    @device.setter
+    def device(self, value: str) -> None:
+        _set_device(known_device("drjit.array_api.policy.device", value))
+        float32.on(value)  # so that operands are looked at
+
+    @property
     def eager(self) -> int:
-        """Operations on real arrays of at most so many elements are NumPy's, at once, where no derivatives are tracked;
-        0 for none: everything is traced."""
+        """Operations on real arrays on the CPU of at most so many elements are NumPy's, at once, where no derivatives
+        are tracked; 0 for none: everything is traced."""
         return self._eager
 
     @eager.setter
@@ -80,8 +96,8 @@ class Policy:
 
     @property
     def small(self) -> int:
-        """Products of matrices and vectors of at most so many multiplications are NumPy's, at once, where no
-        derivatives are tracked; 0 for none."""
+        """Products of matrices and vectors on the CPU of at most so many multiplications are NumPy's, at once, where
+        no derivatives are tracked; 0 for none."""
         return self._small
 
     @small.setter
@@ -92,7 +108,33 @@ class Policy:
 
     def __repr__(self) -> str:
         return f"Policy(keep={self._keep}, limit={self._limit}, small={self._small}, "\
-            f"eager={self._eager})"
+            f"eager={self._eager}, device={self.device!r})"
+
+
+#: The device of the policy, and the one that is meant instead within some function.
+_here = CPU
+_there: ContextVar[str | None] = ContextVar("device", default=None)
+
+
+def default_device() -> str:
+    """The device of new arrays."""
+    found: str = _there.get() or _here
+    return found
+
+
+def _set_device(device: str) -> None:
+    global _here
+    _here = device
+
+
+@contextmanager
+def on_default(device: str) -> Iterator[None]:
+    """Let another device than that of the policy be the one of new arrays, for a while and in this thread."""
+    token = _there.set(device)
+    try:
+        yield
+    finally:
+        _there.reset(token)
 
 
 #: Arrays that have been made, of which some may have no values yet.

@@ -1,33 +1,35 @@
 """Functions that NumPy computes on the host: their values by LAPACK and pocketfft, their derivatives by rules.
 
-They evaluate their arguments. A rule says how changes of the arguments change the results, and how gradients of the
-results become gradients of the arguments, in operations of this namespace. Gradients of complex numbers are
-dL/d(real) + i dL/d(imag), so that the adjoint of a matrix is its conjugate transpose.
+They evaluate their arguments; results are on the same device. A rule says how changes of the arguments change the
+results, and how gradients of the results become gradients of the arguments, in operations of this namespace. Gradients
+of complex numbers are dL/d(real) + i dL/d(imag), so that the adjoint of a matrix is its conjugate transpose.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import drjit as dr
-from drjit.detail import call_host, records
+from drjit.detail import call_host, is_constant, records
+from drjit.interop import CopyError
 
 from . import _dtypes as dtypes
-from ._creation import asarray
-from ._data import Storage, has_value, wrap
-from ._dlpack import from_dlpack
+from ._data import Storage, constant, evaluated, has_value, wrap
+from ._devices import CPU
+from ._dlpack import from_dlpack, on_device
 from ._evaluation import settle
 from ._manipulation import permute_dims
-from ._operands import converted
-from ._small import LARGE, of_numbers, on_host
+from ._operands import converted, enter_moved
+from ._small import LARGE, of_numbers, on_host, result_of
 
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["computed", "imported", "is_tracked", "on_host"]
+__all__ = ["computed", "imported", "is_tracked", "moved", "on_host"]
 
 #: From arguments, results and changes of the arguments to changes of the results.
 Forward = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]]
@@ -42,14 +44,17 @@ def is_tracked(*arrays: Storage) -> bool:
 
 
 def computed(function: str, value: Callable[..., Any], arguments: Sequence[Storage], forward: Forward | None = None,
-             backward: Backward | None = None, missing: str = "there is no derivative of this function") -> list[Array]:
-    """The results of a function of NumPy arrays; with derivatives if those of the arguments are tracked.
+             backward: Backward | None = None, missing: str = "there is no derivative of this function",
+             device: str | None = None) -> list[Array]:
+    """The results of a function of NumPy arrays, on the device of the arguments unless another one is said; with
+    derivatives if those of the arguments are tracked.
 
     Raises a ``NotImplementedError`` if there is no rule for them, which says what is ``missing``.
     """
     half = any(array._dtype is dtypes.float16 for array in arguments)
+    where = arguments[0].device if device is None else device
     if not is_tracked(*arguments):
-        return _values(value, arguments, half)
+        return _values(value, arguments, half, where)
     if forward is None or backward is None:
         raise NotImplementedError(f"{function}(): {missing}; drjit.detach() of the argument says that none is meant.")
     change, pull = forward, backward
@@ -65,14 +70,15 @@ def computed(function: str, value: Callable[..., Any], arguments: Sequence[Stora
 
         def eval(self, parts: Any) -> Any:
             self.shapes = [array.shape for array in arguments]
-            self.found = _values(value, joined(parts, kinds, self.shapes), half)
+            self.found = _values(value, joined(parts, kinds, self.shapes), half, where)
             outputs[:] = [array._dtype for array in self.found]
             return tuple([part for array in self.found for part in array._parts])
 
         def pair(self) -> tuple[list[Array], list[Array]]:
             """Arguments and results; these are computed again if their derivatives are wanted."""
             arrays = joined(self.given("parts"), kinds, self.shapes)
-            return arrays, computed(function, value, arrays, change, pull) if is_tracked(*arrays) else self.found
+            return arrays, self.found if not is_tracked(*arrays) else \
+                computed(function, value, arrays, change, pull, device=where)
 
         def forward(self) -> None:
             changes = joined(self.grad_in("parts"), kinds, self.shapes)
@@ -107,23 +113,23 @@ def _shaped(part: Any, shape: tuple[int, ...]) -> Any:
     return dr.zeros(type(part), shape) + part
 
 
-def _values(value: Callable[..., Any], arguments: Sequence[Storage], half: bool) -> list[Array]:
+def _values(value: Callable[..., Any], arguments: Sequence[Storage], half: bool, device: str) -> list[Array]:
     settle(*[array for array in arguments if not has_value(array)])
-    arrays = _recorded(value, arguments) if records() else _found(value, arguments)
+    arrays = _recorded(value, arguments, device) if records() else _found(value, arguments, device)
     return [converted(array, dtypes.float16) if half and array._dtype is dtypes.float32 else array for array in arrays]
 
 
-def _found(value: Callable[..., Any], arguments: Sequence[Storage]) -> list[Array]:
+def _found(value: Callable[..., Any], arguments: Sequence[Storage], device: str) -> list[Array]:
     found = value(*[on_host(array) for array in arguments])
-    return [imported(np.asarray(entry)) for entry in (found if isinstance(found, tuple) else (found,))]
+    return [imported(np.asarray(entry), device) for entry in (found if isinstance(found, tuple) else (found,))]
 
 
-def _recorded(value: Callable[..., Any], arguments: Sequence[Storage]) -> list[Array]:
+def _recorded(value: Callable[..., Any], arguments: Sequence[Storage], device: str) -> list[Array]:
     """What :func:`_found` computes within a frozen function, whose replays compute it again."""
     given, made = [array._dtype for array in arguments], list[Any]()
 
     def parts(*tensors: Any) -> list[Any]:
-        found = _found(value, _joined(tensors, given))
+        found = _found(value, _joined(tensors, given), device)
         made[:] = [array._dtype for array in found]
         return [part for array in found for part in array._parts]
 
@@ -131,13 +137,43 @@ def _recorded(value: Callable[..., Any], arguments: Sequence[Storage]) -> list[A
     return _joined(call_host(parts, *[part for array in arguments for part in array._parts]), made)
 
 
-def imported(result: np.ndarray[Any, Any]) -> Array:
-    """An array of a result, of which nobody else knows. Those of LAPACK have their columns one after the other."""
-    found = of_numbers(result)
+def imported(result: np.ndarray[Any, Any], device: str) -> Array:
+    """An array of a result, of which nobody else knows, on a device. Those of LAPACK have their columns one after the
+    other."""
+    found: Array | None = of_numbers(result, device)
     if found is not None:
-        return found  # type: ignore[no-any-return]
-    if result.nbytes < LARGE:
-        return asarray(result)
-    if result.flags.f_contiguous and not result.flags.c_contiguous:
-        return permute_dims(from_dlpack(result.T), tuple(range(result.ndim))[::-1])
-    return from_dlpack(result) if result.flags.c_contiguous else asarray(result)
+        return found
+    dtype = dtypes.BY_NUMPY[result.dtype]
+    if not result.size:
+        return constant(dtype, 0, result.shape, device)
+    flags = result.flags
+    if device != CPU or result.nbytes < LARGE or not flags.f_contiguous and not flags.c_contiguous:
+        return result_of(dtype, result, device)  # type: ignore[no-any-return]
+    if flags.c_contiguous:
+        return from_dlpack(result)
+    return permute_dims(from_dlpack(result.T), tuple(range(result.ndim))[::-1])
+
+
+def moved(function: str, array: Any, device: str, copy: bool | None = None) -> Array:
+    """The array on another device, to which its elements are copied. Evaluates it, unless it is a constant; derivatives
+    cross. Raises an exception that is a ``ValueError`` if ``copy=False`` rules that out."""
+    if copy is False:
+        raise CopyError(f"{function}(): the array is on {array.device!r} and cannot be on {device!r} without a copy.")
+    dtype, origin = array._dtype, array.device
+    if is_tracked(array):
+        return computed(function, _same, [array], lambda a, y, d: [moved(function, d[0], device)],
+                        lambda a, y, g: [moved(function, g[0], origin)], device=device)[0]
+    if all(map(is_constant, array._parts)):
+        tensor = dtype.on(device)
+        return wrap(dtype, *[dr.full(tensor, part.array[0], part.shape) if math.prod(part.shape) else
+                             dr.zeros(tensor, part.shape) for part in array._parts])
+    if records():
+        return _values(_same, [array], dtype is dtypes.float16, device)[0]
+    return on_device(function, dtype, dr.detach(evaluated(array)), device, None)
+
+
+enter_moved(moved)
+
+
+def _same(value: Any) -> Any:
+    return value

@@ -28,6 +28,7 @@ from . import _dtypes as dtypes
 from ._creation import array_from, asarray, common_type, holds_arrays
 from ._data import (
     Storage,
+    constant,
     copy_of,
     evaluated,
     expanded,
@@ -45,7 +46,7 @@ from ._data import (
     wrap,
     written,
 )
-from ._dtypes import promoted
+from ._dtypes import ON_GPU, promoted
 from ._evaluation import eager
 from ._manipulation import broadcast_to, each, reshape, taken
 from ._operands import (
@@ -53,8 +54,10 @@ from ._operands import (
     describe,
     literal,
     normalized_axis,
+    on_one_device,
     operands,
     require_array,
+    require_arrays,
     require_kind,
 )
 from ._operators import fits, selected
@@ -80,7 +83,7 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
     for axis in range(array.ndim):
         behind = math.prod(array.shape[axis + 1:])
         size = array.shape[axis]
-        found.append(wrap(dtypes.int64, dtypes.int64.tensor(flat // behind % size if len(flat) else flat)))
+        found.append(wrap(dtypes.int64, dtypes.int64.on(array.device)(flat // behind % size if len(flat) else flat)))
     return tuple(found)
 
 
@@ -111,8 +114,10 @@ def where(condition: Array, x1: Any = _MISSING, x2: Any = _MISSING, /) -> Array:
         known = found_by(lambda value: np.where(value, x1, x2), mask, dtype=dtype) if dtype.kind in "bif" else None
         if known is not None:
             return known  # type: ignore[no-any-return]
-        a, b = (literal(function, dtype, value) for value in (x1, x2))
+        a, b = (literal(function, dtype, value, mask.device) for value in (x1, x2))
     else:
+        if ON_GPU:
+            (mask, x1, x2), _ = on_one_device(function, (mask, x1, x2), ("condition", "x1", "x2"))
         a, b = operands(function, (x1, x2), ("x1", "x2"))
     try:
         shape = np.broadcast_shapes(mask.shape, a.shape, b.shape)
@@ -135,9 +140,9 @@ def _entries(function: str, array: Storage, key: Any) -> list[Any]:
         elif isinstance(entry, slice):
             found.append(_checked_slice(function, entry))
         elif isinstance(entry, (bool, np.bool_)):
-            found.append(asarray(bool(entry)))
+            found.append(constant(dtypes.bool, bool(entry), (), array.device))
         elif isinstance(entry, (Storage, list, range, np.ndarray, dr.ArrayBase)):
-            found.append(_index_array(function, list(entry) if isinstance(entry, range) else entry))
+            found.append(_index_array(function, list(entry) if isinstance(entry, range) else entry, array))
         else:
             try:
                 found.append(operator.index(entry))
@@ -167,7 +172,7 @@ def _entries(function: str, array: Storage, key: Any) -> list[Any]:
             if entry.size:
                 for extreme in (int(entry.min()), int(entry.max())):
                     _require_inside(function, extreme, array.shape[axis], axis)
-            found[place] = asarray(entry)
+            found[place] = asarray(entry, device=array.device)
         axis += 1
     return found
 
@@ -187,10 +192,10 @@ def _checked_slice(function: str, entry: slice) -> slice:
     return slice(*parts)
 
 
-def _index_array(function: str, entry: Any) -> Any:
-    """An array in a key: integers on the host as a NumPy array, others as an array of this namespace."""
+def _index_array(function: str, entry: Any, array: Storage) -> Any:
+    """An array in a key of another one: integers on the host as a NumPy array, others as an array of this namespace."""
     if isinstance(entry, Storage):
-        index = entry
+        index: Any = on_one_device(function, (array, entry), ("self", "key"))[0][1] if ON_GPU else entry
     elif isinstance(entry, np.ndarray) and entry.dtype.kind in "iu":
         return entry
     else:
@@ -198,7 +203,7 @@ def _index_array(function: str, entry: Any) -> Any:
             host = _numbers_of(entry)
             if host is not None:
                 return host
-        index = asarray(entry)
+        index = asarray(entry, device=array.device)
         if not index.size and index._dtype.kind == "f":  # []
             index = converted(index, dtypes.int64)
     if index._dtype.kind not in "biu":
@@ -306,8 +311,8 @@ def _split(function: str, array: Storage, entries: list[Any]) -> \
         elif isinstance(entry, (Storage, int)):
             axes.append(axis)
             places.append(place)
-            arrays.append((asarray(entry % array.shape[_axis(expanded_, place)]), False) if isinstance(entry, int)
-                          else (entry, place not in known))
+            arrays.append((entry, place not in known) if not isinstance(entry, int) else (constant(
+                dtypes.int64, entry % array.shape[_axis(expanded_, place)], (), array.device), False))
             kept.append(slice(None))
             axis += 1
         else:
@@ -456,7 +461,9 @@ def put(array: Storage, key: Any, value: Any) -> None:
     if _are_same(array, entries, value):
         return
     require_writable(function, array)
-    source = array_from(function, value, array._dtype)
+    if ON_GPU:
+        value = on_one_device(function, (array, value), ("self", "value"))[0][1]
+    source = array_from(function, value, array._dtype, device=array.device)
     if most and _put_now(array, key, source, most):
         return
     if not _is_advanced(entries):
@@ -513,6 +520,8 @@ def combine(function: str, array: Storage, key: Any, value: Storage, op: dr.Redu
     if promoted(array._dtype, value._dtype).kind != array._dtype.kind:
         raise TypeError(f"{function}(): elements of {value._dtype} cannot be combined with an array of "
                         f"{array._dtype}; convert them with astype().")
+    if ON_GPU:
+        value = on_one_device(function, (array, value), ("self", "values"))[0][1]
     shape, terms, inside = _targets(function, found, _entries(function, found, key))
     source = _fitting(function, converted(value, array._dtype), shape)
     if math.prod(shape):
@@ -528,7 +537,7 @@ def _targets(function: str, array: Storage, entries: list[Any]) -> tuple[tuple[i
     for all)."""
     if not _is_advanced(entries):
         shape, inside = array._parts[0][tuple(entries)].shape, None
-        terms = _along(*_placed_by(array, entries), shape)
+        terms = _along(*_placed_by(array, entries), shape, array.device)
     else:
         kept, arrays, axes, front = _split(function, array, entries)
         offset, strides = _placed_by(array, kept)
@@ -536,7 +545,7 @@ def _targets(function: str, array: Storage, entries: list[Any]) -> tuple[tuple[i
                  for entry, size in zip(kept, _sizes(array, kept), strict=True)]
         if not axes:  # a mask without axes
             shape, inside = (int(bool(arrays[0][0])), *sizes), None
-            terms = _along(offset, (0, *strides), shape)
+            terms = _along(offset, (0, *strides), shape, array.device)
         else:
             rest = [axis for axis in range(len(sizes)) if axis not in axes]
             common = _common_shape(function, arrays)
@@ -544,7 +553,7 @@ def _targets(function: str, array: Storage, entries: list[Any]) -> tuple[tuple[i
             fixed = (*[strides[axis] for axis in rest[:front]], *[0] * len(common),
                      *[strides[axis] for axis in rest[front:]])
             behind = (1,) * (len(rest) - front)
-            terms, inside = _along(offset, fixed, shape), None
+            terms, inside = _along(offset, fixed, shape, array.device), None
             for (index, unknown), axis in zip(arrays, axes, strict=True):
                 part = converted(index, dtypes.int64)._parts[0]
                 if unknown:
@@ -561,9 +570,9 @@ def _sizes(array: Storage, entries: Sequence[Any]) -> list[int]:
     return [1 if entry is None else next(sizes) for entry in entries]
 
 
-def _along(offset: int, strides: Sequence[int], shape: tuple[int, ...]) -> list[Any]:
+def _along(offset: int, strides: Sequence[int], shape: tuple[int, ...], device: str) -> list[Any]:
     """What positions are a sum of: those along each axis, and the first one. A stride of 0 is that of no axis."""
-    number = dtypes.int64.tensor
+    number = dtypes.int64.on(device)
     terms = [number(offset)]
     for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
         if stride and size > 1:
@@ -609,7 +618,7 @@ def replace(array: Storage, source: Storage) -> None:
         if array.size == view.root.size and view.place == (0, contiguous_strides(array.shape)):  # all of it, in order
             _assign(array, lambda part, new: part.__setitem__(..., dr.reshape(new, part.shape)), source)
         else:
-            _write(array, expanded(functools.reduce(operator.add, _along(*view.place, array.shape)),
+            _write(array, expanded(functools.reduce(operator.add, _along(*view.place, array.shape, array.device)),
                                    array.shape).array, source)
         if in_plain_code():  # else it is the construct that knows what the root holds in the end
             hold(array, source._parts)
@@ -628,7 +637,8 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     """The entries of an axis at positions, which an array of one axis holds; negative ones count from the end. Lazy;
     differentiable. ``axis`` may be left out for arrays of one dimension."""
     function = f"{_NAMESPACE}.take"
-    array, index = require_array(function, "x", x), require_kind(function, "indices", indices, "iu")
+    array, index = require_arrays(function, (x, indices), ("x", "indices"))
+    require_kind(function, "indices", index, "iu")
     if axis is None:
         if array.ndim != 1:
             raise ValueError(f"{function}(): 'axis' must be given for an array of {array.ndim} dimensions.")
@@ -647,7 +657,8 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     """For each position of ``indices``, the element of ``x`` at that entry of an axis, and the same place of the other
     axes, which are broadcast. Lazy; differentiable."""
     function = f"{_NAMESPACE}.take_along_axis"
-    array, index = require_array(function, "x", x), require_kind(function, "indices", indices, "iu")
+    array, index = require_arrays(function, (x, indices), ("x", "indices"))
+    require_kind(function, "indices", index, "iu")
     place = normalized_axis(function, axis, array.ndim)
     if index.ndim != array.ndim:
         raise ValueError(f"{function}(): 'indices' must have {array.ndim} dimensions as 'x', found {index.ndim}.")
@@ -661,7 +672,7 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
         return known  # type: ignore[no-any-return]
     wide = broadcast_to(array, (*shape[:place], array.shape[place], *shape[place + 1:]))
     index = broadcast_to(index, (*shape[:place], index.shape[place], *shape[place + 1:]))
-    number = dtypes.int64.tensor
+    number = dtypes.int64.on(array.device)
     key: list[tuple[Any, bool]] = []
     for axis_, size in enumerate(index.shape):
         if axis_ == place:

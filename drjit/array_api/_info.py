@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from . import _dtypes as dtypes
-from ._creation import isdtype, require_device
+from ._creation import chosen_device, isdtype
+from ._devices import devices
 from ._dtypes import DType
+from ._evaluation import default_device
 
 __all__ = ["__array_namespace_info__"]
 
@@ -21,22 +23,22 @@ class Info:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
     def default_device(self) -> str:
-        """The device of new arrays."""
-        return "cpu"
+        """The device of new arrays, which ``drjit.array_api.policy.device`` says."""
+        return default_device()
 
     def devices(self) -> tuple[str, ...]:
-        """All devices."""
-        return ("cpu",)
+        """All devices: ``'cpu'``, and ``'cuda'`` where there is a GPU."""
+        return devices()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
         """The data types of new arrays, by kind."""
-        require_device(f"{_NAMESPACE}.__array_namespace_info__().default_dtypes", device)
+        chosen_device(f"{_NAMESPACE}.__array_namespace_info__().default_dtypes", device)
         return {"real floating": dtypes.DEFAULT_FLOAT, "complex floating": dtypes.DEFAULT_COMPLEX,
                 "integral": dtypes.DEFAULT_INT, "indexing": dtypes.DEFAULT_INT}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
         """Data types by name; those of a category, or of several, with ``kind``."""
-        require_device(f"{_NAMESPACE}.__array_namespace_info__().dtypes", device)
+        chosen_device(f"{_NAMESPACE}.__array_namespace_info__().dtypes", device)
         standard = {name: dtype for name, dtype in dtypes.ALL.items() if name != "float16"}
         return standard if kind is None else {name: dtype for name, dtype in standard.items() if isdtype(dtype, kind)}
 

@@ -15,7 +15,7 @@ from . import _dtypes as dtypes
 from ._data import constant, view_by, wrap
 from ._elementwise import conj, multiply
 from ._manipulation import moveaxis, permute_dims, reshape
-from ._operands import converted, normalized_axes, normalized_axis, operands, require_array
+from ._operands import converted, normalized_axes, normalized_axis, operands, require_array, require_arrays
 from ._small import product
 from ._statistics import sum as total
 
@@ -67,7 +67,7 @@ def matmul(x1: Array, x2: Array, /) -> Array:
                          "two axes.") from None
     shape = (*batch, a.shape[-2], b.shape[-1])
     if not math.prod(shape) or not a.shape[-1]:
-        found = constant(a._dtype, 0, shape)
+        found = constant(a._dtype, 0, shape, a.device)
     elif a._dtype.kind == "c":
         (ar, ai), (br, bi) = a._parts, b._parts
         found = wrap(a._dtype, _product(ar, br) - _product(ai, bi), _product(ar, bi) + _product(ai, br))
@@ -88,8 +88,7 @@ def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Seque
     """The sum of products over pairs of axes: the last ``axes`` of ``x1`` with the first of ``x2``, or those that two
     sequences name. Lazy; differentiable."""
     function = f"{_NAMESPACE}.tensordot"
-    a, b = operands(function, (require_array(function, "x1", x1), require_array(function, "x2", x2)), ("x1", "x2"),
-                    broadcast=False)
+    a, b = operands(function, require_arrays(function, (x1, x2), ("x1", "x2")), ("x1", "x2"), broadcast=False)
     if isinstance(axes, int):
         if not 0 <= axes <= min(a.ndim, b.ndim):
             raise ValueError(f"{function}(): 'axes' is {axes}, for arrays of {a.ndim} and {b.ndim} dimensions.")
@@ -114,8 +113,7 @@ def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Seque
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """The sum of products along an axis; ``x1`` is conjugated. Other axes are broadcast. Lazy; differentiable."""
     function = f"{_NAMESPACE}.vecdot"
-    a, b = operands(function, (require_array(function, "x1", x1), require_array(function, "x2", x2)), ("x1", "x2"),
-                    broadcast=False)
+    a, b = operands(function, require_arrays(function, (x1, x2), ("x1", "x2")), ("x1", "x2"), broadcast=False)
     if a._dtype.kind == "b":
         return converted(vecdot(converted(a, dtypes.int32), converted(b, dtypes.int32), axis=axis), dtypes.bool)
     if not a.ndim or not b.ndim:

@@ -29,6 +29,7 @@ from ._data import (
     viewed,
     wrap,
 )
+from ._dtypes import ON_GPU
 from ._operands import (
     common_shape,
     describe,
@@ -36,6 +37,7 @@ from ._operands import (
     normalized_axis,
     operands,
     require_array,
+    require_arrays,
     require_kind,
     shape_of,
 )
@@ -74,7 +76,7 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
 def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
     """Arrays broadcast to their common shape. Lazy; differentiable."""
     function = f"{_NAMESPACE}.broadcast_arrays"
-    found = [require_array(function, f"arrays[{k}]", array) for k, array in enumerate(arrays)]
+    found = require_arrays(function, arrays, [f"arrays[{k}]" for k in range(len(arrays))])
     shape = common_shape(function, found) if found else ()
     return tuple([broadcast_to(array, shape) for array in found])
 
@@ -267,7 +269,7 @@ def roll(x: Array, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ..
             found = small
     if found is not array:
         return found
-    positions = _rolled(groups)
+    positions = _rolled(groups, array.device)
     return each(array, lambda part: type(part)(dr.gather(type(part.array), part.array, positions), shape=array.shape))
 
 
@@ -284,10 +286,10 @@ def _groups(shape: tuple[int, ...], shifts: Sequence[int]) -> list[tuple[int, in
     return groups
 
 
-def _rolled(groups: list[tuple[int, int]]) -> Any:
+def _rolled(groups: list[tuple[int, int]], device: str) -> Any:
     """Where each element of an array of some axes that are moved comes from, as flat positions."""
     shape = [size for size, _ in groups]
-    number = (dtypes.uint32 if math.prod(shape) < 1 << 31 else dtypes.uint64).tensor
+    number = (dtypes.uint32 if math.prod(shape) < 1 << 31 else dtypes.uint64).on(device)
     positions = number(0)
     for axis, (size, by) in enumerate(groups):
         along = number(dr.arange(dr.array_t(number), size), shape=(size,) + (1,) * (len(groups) - axis - 1))
@@ -355,11 +357,11 @@ def _sequence(function: str, arrays: Any) -> list[Array]:
     if not arrays:
         raise ValueError(f"{function}(): 'arrays' is empty.")
     dtype = getattr(arrays[0], "_dtype", None)
-    if dtype is not None and not [array for array in arrays if not isinstance(array, Storage) or
-                                  array._dtype is not dtype]:
+    if dtype is not None and not ON_GPU and not [array for array in arrays if not isinstance(array, Storage) or
+                                                 array._dtype is not dtype]:
         return list(arrays)
-    found = [require_array(function, f"arrays[{k}]", array) for k, array in enumerate(arrays)]
-    return operands(function, found, [f"arrays[{k}]" for k in range(len(found))], broadcast=False)
+    names = [f"arrays[{k}]" for k in range(len(arrays))]
+    return operands(function, require_arrays(function, arrays, names), names, broadcast=False)
 
 
 def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:

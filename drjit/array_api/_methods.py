@@ -73,9 +73,14 @@ def _into(out: Array | None, found: Array) -> Array:
     return out
 
 
+def _beside(array: Storage, value: Any) -> Array:
+    """The array that an argument is, or becomes on the device of another one."""
+    return cast("Array", value) if isinstance(value, Storage) else asarray(value, device=array.device)
+
+
 def _chosen(array: Any, mask: Any, neutral: Any) -> Array:
     """The array with a neutral element in place of those that do not count."""
-    return cast("Array", array) if mask is True else where(asarray(mask), array, neutral)
+    return cast("Array", array) if mask is True else where(_beside(array, mask), array, neutral)
 
 
 def _limit(array: Storage, sign: int) -> Any:
@@ -170,8 +175,9 @@ class Methods(Operators):
 
     @flat.setter
     def flat(self, value: Any) -> None:
-        source = reshape(asarray(value), (-1,))
-        put(self, ..., reshape(take(source, asarray(np.arange(self.size) % source.size)), self.shape))
+        source = reshape(_beside(self, value), (-1,))
+        index = _beside(source, np.arange(self.size) % source.size)
+        put(self, ..., reshape(take(source, index), self.shape))
 
     @property
     def at(self) -> At:
@@ -200,8 +206,9 @@ class Methods(Operators):
         array = cast("Array", self if dtype is None else astype(cast("Array", self), dtype, copy=False))
         if where is True:
             return _into(out, mean(array, axis=axis, keepdims=keepdims))
-        mask = asarray(where)
-        count = sum(add(mask, constant(dtypes.int64, 0, array.shape)), axis=axis, keepdims=keepdims)
+        mask = _beside(array, where)
+        zeros = constant(dtypes.int64, 0, array.shape, array.device)
+        count = sum(add(mask, zeros), axis=axis, keepdims=keepdims)
         total = sum(_chosen(array, mask, 0), axis=axis, keepdims=keepdims)
         return _into(out, divide(total, count if total._dtype.kind in "iu" else converted(count, total._dtype)))
 
@@ -227,11 +234,12 @@ class Methods(Operators):
         array = cast("Array", self if dtype is None else astype(cast("Array", self), dtype, copy=False))
         if mask is True and centre is None:
             return measure(array, axis=axis, correction=free, keepdims=keepdims)
-        centre = array.mean(axis, keepdims=True, where=mask) if centre is None else asarray(centre)
+        centre = array.mean(axis, keepdims=True, where=mask) if centre is None else \
+            _beside(array, centre)
         distance = _chosen(subtract(array, centre), mask, 0)
         squares = multiply(distance, conj(distance)).real if distance._dtype.kind == "c" else \
             multiply(distance, distance)
-        ones = constant(squares._dtype, 1, array.shape)
+        ones = constant(squares._dtype, 1, array.shape, array.device)
         count = subtract(sum(_chosen(ones, mask, 0), axis=axis, keepdims=keepdims), free)
         found = divide(sum(squares, axis=axis, keepdims=keepdims), clipped(count, 0, None))
         return found if measure is var else sqrt(found)
@@ -254,7 +262,7 @@ class Methods(Operators):
         places = range(self.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
         if not math.prod([self.shape[place] for place in places]):
             shape = sum(array, axis=axis, keepdims=keepdims).shape
-            return constant(self._dtype, initial, shape)
+            return constant(self._dtype, initial, shape, self.device)
         return clipped(reduce(array, axis=axis, keepdims=keepdims), *((initial, None) if sign < 0 else (None, initial)))
 
     def ptp(self, axis: Axis = None, out: Array | None = None, keepdims: bool = False) -> Array:
@@ -302,7 +310,7 @@ class Methods(Operators):
     def dot(self, b: Any, out: Array | None = None) -> Array:
         """The sum of products over the last axis and the second to last one of ``b`` (its only one of a vector);
         products of each element with a number."""
-        array, other = cast("Array", self), asarray(b)
+        array, other = cast("Array", self), _beside(self, b)
         if not array.ndim or not other.ndim:
             return _into(out, multiply(array, other))
         if array.ndim <= 2 and other.ndim <= 2:
@@ -313,7 +321,8 @@ class Methods(Operators):
 
     def clip(self, min: Any = None, max: Any = None, out: Array | None = None) -> Array:
         """Elements no less than ``min`` and no greater than ``max``, which are numbers or arrays."""
-        bounds = [value if value is None or number_of(value) is not None else asarray(value) for value in (min, max)]
+        bounds = [value if value is None or number_of(value) is not None else _beside(self, value)
+                  for value in (min, max)]
         if self._dtype.kind in "iu":  # which no element is beyond
             limits = dtypes.iinfo_of(self._dtype)
             low, high = bounds
@@ -367,7 +376,7 @@ class Methods(Operators):
         found = data_type(f"{_SELF}.view", dtype, self._dtype)
         if found.itemsize != self.itemsize or "c" in (found.kind, self._dtype.kind) or found.kind == "b":
             raise ValueError(f"{_SELF}.view(): the bits of {self._dtype} cannot be seen as {found}.")
-        return wrap(found, dr.reinterpret_array(found.tensor, self._parts[0]))
+        return wrap(found, dr.reinterpret_array(found.on(self.device), self._parts[0]))
 
     def tobytes(self) -> bytes:
         """The bytes of all elements in their order. Evaluates."""
@@ -390,7 +399,7 @@ class Methods(Operators):
 
     def byteswap(self, inplace: bool = False) -> Array:
         """The elements with their bytes in reverse order. Evaluates."""
-        found = asarray(np.asarray(self).byteswap())
+        found = _beside(self, np.asarray(self).byteswap())
         if inplace:
             put(self, ..., found)
         return cast("Array", self) if inplace else found
@@ -445,7 +454,7 @@ class Methods(Operators):
 
     def repeat(self, repeats: Any, axis: int | None = None) -> Array:
         """Each element repeated along an axis; of all elements in their order without one."""
-        counts = repeats if isinstance(repeats, int) else asarray(repeats)
+        counts = repeats if isinstance(repeats, int) else _beside(self, repeats)
         return repeat(cast("Array", self), counts, axis=axis)
 
     def take(self, indices: Any, axis: int | None = None, out: Array | None = None, mode: str = "raise") -> Array:
@@ -456,7 +465,7 @@ class Methods(Operators):
         size = array.shape[place]
         if mode == "raise" and not isinstance(indices, Storage):
             return _into(out, get(array, (*(slice(None),) * place, np.asarray(indices, dtype=np.int64))))
-        index = asarray(indices)
+        index = _beside(self, indices)
         if mode == "wrap":
             index = remainder(index, size)
         elif mode == "clip":
@@ -469,12 +478,12 @@ class Methods(Operators):
     def compress(self, condition: Any, axis: int | None = None, out: Array | None = None) -> Array:
         """The entries of an axis for which a condition holds, of all elements without one. Evaluates the condition."""
         array = reshape(cast("Array", self), (-1,)) if axis is None else cast("Array", self)
-        return _into(out, take(array, nonzero(asarray(condition))[0], axis=0 if axis is None else axis))
+        return _into(out, take(array, nonzero(_beside(self, condition))[0], axis=0 if axis is None else axis))
 
     def choose(self, choices: Sequence[Any], out: Array | None = None, mode: str = "raise") -> Array:
         """For each element, which is the number of one of several arrays, the element of that array. Other numbers
         raise a ``ValueError`` if they are known, begin again (``'wrap'``), or count as the nearest one (``'clip'``)."""
-        index, arrays = cast("Array", self), [asarray(choice) for choice in choices]
+        index, arrays = cast("Array", self), [_beside(self, choice) for choice in choices]
         if mode not in ("raise", "wrap", "clip"):
             raise ValueError(f"{_SELF}.choose(): 'mode' must be 'raise', 'wrap' or 'clip', found {mode!r}.")
         if mode == "wrap":
@@ -506,11 +515,11 @@ class Methods(Operators):
             beyond = index[(index < -size) | (index >= size)].flat[0]
             raise IndexError(f"{_SELF}.put(): the index {beyond} is out of bounds for an array of {size} elements.")
         if number_of(values) is None:
-            source = reshape(asarray(values), (-1,))
+            source = reshape(_beside(self, values), (-1,))
             if source.size not in (1, index.size):
                 if not source.size:
                     return
-                source = take(source, asarray(np.arange(index.size) % source.size))
+                source = take(source, _beside(source, np.arange(index.size) % source.size))
             values = source
         put(array, np.unravel_index(index % size, self.shape) if known else
             tuple([remainder(floor_divide(index, math.prod(self.shape[axis + 1:])), count)
@@ -524,8 +533,8 @@ class Methods(Operators):
 
     def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Array:
         """For each element of ``v`` the position in this sorted array where it belongs."""
-        return searchsorted(cast("Array", self), asarray(v) if not isinstance(v, Storage) else v, side=side,
-                            sorter=None if sorter is None else asarray(sorter))
+        return searchsorted(cast("Array", self), _beside(self, v), side=side,
+                            sorter=None if sorter is None else _beside(self, sorter))
 
     def argsort(self, axis: int | None = -1, kind: str | None = None, order: None = None, *,
                 stable: bool | None = None, descending: bool = False) -> Array:
@@ -677,12 +686,12 @@ class Place:
 
     def divide(self, values: Any) -> Array:
         """The array with what is there divided by values."""
-        ones = constant(self._array._dtype, 1, self._array.shape)
+        ones = constant(self._array._dtype, 1, self._array.shape, self._array.device)
         return divide(self._array, Place(ones, self._key)._combined("divide", values))
 
     def power(self, values: Any) -> Array:
         """The array with what is there raised to the power of values."""
-        ones = constant(self._array._dtype, 1, self._array.shape)
+        ones = constant(self._array._dtype, 1, self._array.shape, self._array.device)
         return pow(self._array, Place(ones, self._key)._combined("power", values))
 
     def min(self, values: Any) -> Array:
@@ -706,7 +715,7 @@ class Place:
             return cast("Array", values)
         dtype = self._array._dtype
         weak = isinstance(values, (int, float, complex)) and dtype.kind in _AT_LEAST.get(type(values), "")
-        return asarray(values, dtype=dtype) if weak else asarray(values)
+        return asarray(values, dtype=dtype if weak else None, device=self._array.device)
 
 
 #: The kinds that hold Python numbers, by the classes of these.

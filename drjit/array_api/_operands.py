@@ -7,26 +7,32 @@ of a lesser kind, and alone, they are of the default type of their kind. NumPy's
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 import drjit as dr
+from drjit.detail import is_constant
 
 from . import _dtypes as dtypes
 from ._data import Storage, constant, default_dtype, of_value, value_of, wrap
-from ._dtypes import DType, holds, promoted
-from ._evaluation import eager
+from ._devices import CPU, CUDA
+from ._dtypes import ON_GPU, DType, holds, promoted
+from ._evaluation import default_device, eager, on_default
 from ._operators import at_once, of_numpy
 
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["as_float", "common_shape", "converted", "describe", "normalized_axes", "normalized_axis", "number_of",
-           "operands", "require_array", "require_kind", "shape_of", "with_number"]
+__all__ = ["as_float", "common_shape", "converted", "describe", "enter_moved", "normalized_axes", "normalized_axis",
+           "number_of", "on_one_device", "on_their_device", "operands", "require_array", "require_arrays",
+           "require_kind", "shape_of", "with_number"]
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _KINDS = {"b": "Boolean", "iu": "integer", "f": "real floating point", "fc": "floating point",
           "iuf": "real-valued", "iufc": "numeric", "biu": "integer or Boolean",
           "biuf": "real-valued or Boolean"}
@@ -40,17 +46,24 @@ def describe(value: Any) -> str:
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
-def require_array(function: str, name: str, value: Any) -> Array:
+def require_array(function: str, name: str, value: Any, device: str | None = None) -> Array:
     """The argument itself, which must be an array of this namespace, or one of NumPy or a number, which become one."""
     if not isinstance(value, Storage):
         if isinstance(value, np.ndarray):
-            return cast("Array", of_numpy(value))
+            return cast("Array", of_numpy(value, device))
         number = number_of(value)
         if number is not None:
-            return constant(default_dtype(number), number)
+            return constant(default_dtype(number), number, (), default_device())
         raise TypeError(f"{function}(): '{name}' must be an array of drjit.array_api, found {describe(value)}. "
                         "drjit.array_api.asarray() converts.")
     return cast("Array", value)
+
+
+def require_arrays(function: str, values: Sequence[Any], names: Sequence[str]) -> list[Array]:
+    """Arguments that must be arrays, as those of :func:`require_array`, on one device: NumPy's go to that of others."""
+    device = _device_among(values) if ON_GPU else None
+    found = [require_array(function, name, value, device) for value, name in zip(values, names, strict=True)]
+    return found if device is None else on_one_device(function, found, names)[0]
 
 
 def require_kind(function: str, name: str, value: Any, kinds: str) -> Array:
@@ -80,11 +93,68 @@ def with_number(dtype: DType, number: bool | int | float | complex) -> DType:
     return dtypes.complex64 if own.kind == "c" and dtype.kind == "f" and dtype.bits < 64 else own
 
 
-def literal(function: str, dtype: DType, number: bool | int | float | complex) -> Array:
+def literal(function: str, dtype: DType, number: bool | int | float | complex, device: str = CPU) -> Array:
     """A Python number as an array of a data type that can hold it."""
     if dtype.kind in "iu" and not holds(dtype, cast(int, number)):
         raise OverflowError(f"{function}(): the Python number {number} does not fit into {dtype}.")
-    return constant(dtype, number)
+    return constant(dtype, number, (), device)
+
+
+#: What copies an array to a device, see :func:`drjit.array_api._host.moved`, which stands above.
+_moved: Any = None
+
+
+def enter_moved(function: Callable[[str, Storage, str], Any]) -> None:
+    """Tell what copies an array to a device."""
+    global _moved
+    _moved = function
+
+
+def on_one_device(function: str, values: Sequence[Any], names: Sequence[str]) -> tuple[list[Any], str]:
+    """Operands, and the device that their arrays are on: those that are like numbers go where the others are.
+
+    Raises a ``ValueError`` for arrays on different devices. (Nobody asks as long as there is no array on a GPU.)
+    """
+    places = [value.device if isinstance(value, Storage) else None for value in values]
+    found = {place for place in places if place is not None}
+    if len(found) < 2:
+        return list(values), found.pop() if found else default_device()
+    fixed = [(name, place) for name, place, value in zip(names, places, values, strict=True)
+             if place is not None and not _goes_along(value)]
+    if len({place for _, place in fixed}) > 1:
+        raise ValueError(f"{function}(): the arguments are on different devices: " + " and ".join(
+            [f"'{name}' on {place!r}" for name, place in fixed]) + "; x.to_device() copies to another one.")
+    device = fixed[0][1] if fixed else CUDA
+    return [value if place in (None, device) else _moved(function, value, device)
+            for value, place in zip(values, places, strict=True)], device
+
+
+def _goes_along(array: Storage) -> bool:
+    """Whether an array goes where others are: one without axes, on the CPU or of a number that nobody has to fetch."""
+    if array.shape:
+        return False
+    return array.device == CPU or not dr.grad_enabled(array._parts) and all(map(is_constant, array._parts))
+
+
+def on_their_device(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A function within which arrays are made on the device of its arguments, if these are arrays: on a GPU if one of
+    them is there."""
+    @functools.wraps(function)
+    def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        device = _device_among((*args, *kwargs.values())) if ON_GPU else None
+        if device is None or device == default_device():
+            return function(*args, **kwargs)
+        with on_default(device):
+            return function(*args, **kwargs)
+
+    return called
+
+
+def _device_among(values: Sequence[Any]) -> str | None:
+    """Where arrays among values and the entries of sequences are; ``None`` if there are none."""
+    found = {value.device if isinstance(value, Storage) else _device_among(value)
+             for value in values if isinstance(value, (Storage, list, tuple))}
+    return CUDA if CUDA in found else CPU if CPU in found else None
 
 
 def operands(function: str, values: Sequence[Any], names: Sequence[str], kinds: str = "biufc", *,
@@ -94,6 +164,9 @@ def operands(function: str, values: Sequence[Any], names: Sequence[str], kinds: 
     ``kinds`` are those that the operation knows; ``broadcast``: whether shapes must go together.
     """
     dtype: DType | None = None
+    device = CPU
+    if ON_GPU:
+        values, device = on_one_device(function, values, names)
     numbers: list[Any] = []
     for value, name in zip(values, names, strict=True):
         number = None
@@ -114,7 +187,7 @@ def operands(function: str, values: Sequence[Any], names: Sequence[str], kinds: 
     assert dtype is not None
     if dtype.kind not in kinds:
         raise TypeError(f"{function}(): needs {_article(_KINDS[kinds])} data type, found {dtype}.")
-    arrays = [converted(value, dtype) if number is None else literal(function, dtype, number)
+    arrays = [converted(value, dtype) if number is None else literal(function, dtype, number, device)
               for value, number in zip(values, numbers, strict=True)]
     if broadcast:
         common_shape(function, arrays)
@@ -162,9 +235,8 @@ def _cast(part: Any, dtype: DType) -> Any:
     """A tensor with elements of another real type."""
     if type(part) is dtype.tensor:
         return part
-    if dr.is_mask_v(part):
-        return dr.select(part, dtype.tensor(1), dtype.tensor(0))
-    return dtype.tensor(part)
+    tensor = dtype.beside(part)
+    return dr.select(part, tensor(1), tensor(0)) if dr.is_mask_v(part) else tensor(part)
 
 
 def as_float(function: str, name: str, value: Any, kinds: str = "fc") -> Array:

@@ -46,9 +46,10 @@ cdef bint _is_finite(object value) except -1
                size=cython.Py_ssize_t, size2=cython.Py_ssize_t)
 cpdef bint stay_small(object first, object second, Py_ssize_t most) except -1
 cdef object _selected_now(Storage condition, DType dtype, object x1, object x2, Py_ssize_t most)
+@cython.locals(on_cpu=cython.bint, own=Storage)
 cpdef object selected(object condition, object x1, object x2)
 @cython.locals(array=Storage)
-cdef object _beside(object mask, DType dtype, object value)
+cdef object _beside(object mask, DType dtype, object value, bint on_cpu)
 @cython.locals(known=Operation)
 cdef object _applied(str name, object self, object other, bint reverse)
 

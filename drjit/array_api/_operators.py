@@ -263,7 +263,7 @@ class Operation:
                     if formula is not None:
                         left, right = parts_of(a)[0], parts_of(b)[0]
                         shape, other = left.shape, right.shape
-                        if shape == other or go_together(shape, other):
+                        if type(left) is type(right) and (shape == other or go_together(shape, other)):
                             return made(dtype if self.result is None else self.result, (formula(left, right),))
             elif fits(dtype, x2):
                 left = parts_of(a)[0]
@@ -332,7 +332,10 @@ def stay_small(first: Any, second: Any, most: int) -> bool:
 
 def selected(condition: Any, x1: Any, x2: Any) -> Any:
     """Elements of real arrays or numbers by a condition of the same shape; ``None`` if that is not what they are."""
-    if not isinstance(condition, Storage) or condition._dtype.kind != "b":
+    if not isinstance(condition, Storage):
+        return None
+    own = condition
+    if own._dtype.kind != "b":
         return None
     if isinstance(x1, Storage):
         dtype = x1._dtype
@@ -345,8 +348,9 @@ def selected(condition: Any, x1: Any, x2: Any) -> Any:
         found = _selected_now(condition, dtype, x1, x2, most)
         if found is not None:
             return found
-    mask = parts_of(condition)[0]
-    first, second = _beside(mask, dtype, x1), _beside(mask, dtype, x2)
+    mask = parts_of(own)[0]
+    on_cpu = type(mask) is own._dtype.tensor
+    first, second = _beside(mask, dtype, x1, on_cpu), _beside(mask, dtype, x2, on_cpu)
     return None if first is None or second is None else made(dtype, (dr.select(mask, first, second),))
 
 
@@ -373,14 +377,15 @@ def _selected_now(condition: Storage, dtype: DType, x1: Any, x2: Any, most: int)
     return of_value(dtype, chosen) if 0 < chosen.size <= most else None
 
 
-def _beside(mask: Any, dtype: DType, value: Any) -> Any:
-    """The tensor or number of a value that is of a data type and goes with a mask as it is; else ``None``."""
+def _beside(mask: Any, dtype: DType, value: Any, on_cpu: bool) -> Any:
+    """The tensor or number of a value that is of a data type and goes with a mask, which is on the CPU or not, as it
+    is; else ``None``."""
     if isinstance(value, Storage):
         array = value
         if array._dtype is not dtype or dtype.kind == "c":
             return None
         part = parts_of(array)[0]
-        return part if part.shape == mask.shape else None
+        return part if part.shape == mask.shape and (type(part) is dtype.tensor) == on_cpu else None
     return value if fits(dtype, value) and dtype.kind != "b" else None
 
 
@@ -394,20 +399,20 @@ def entered(name: str) -> Any:
     return _operations.get(name)
 
 
-def of_numpy(array: Any) -> Any:
-    """The array that one of NumPy becomes."""
-    return _operations["asarray"](array)
+def of_numpy(array: Any, device: str | None = None) -> Any:
+    """The array that one of NumPy, or a sequence, becomes."""
+    return _operations["asarray"](array, device=device)
 
 
 def _applied(name: str, self: Any, other: Any, reverse: bool) -> Any:
     """An operator: other operands than arrays and numbers are left to their own class."""
     if isinstance(other, (list, tuple)):
-        other = _operations["asarray"](other)
+        other = of_numpy(other, self.device)
     elif not isinstance(other, Storage) and not isinstance(other, _NUMBERS):
         if isinstance(other, np.ndarray):
-            return _applied(name, self, of_numpy(other), reverse)
+            return _applied(name, self, of_numpy(other, self.device), reverse)
         if name in ("eq", "ne") and (other is None or isinstance(other, (str, bytes))):  # which no element is
-            return constant(BY_NUMPY[np.dtype(bool)], name == "ne", self.shape)
+            return constant(BY_NUMPY[np.dtype(bool)], name == "ne", self.shape, self.device)
         if isinstance(other, dr.ArrayBase):
             raise TypeError(f"drjit.array_api.Array.__{'r' * reverse}{name}__(): the other operand must be an array of "
                             f"drjit.array_api or a Python number, found {_name_of(type(other))}. "

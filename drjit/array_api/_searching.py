@@ -14,6 +14,7 @@ from drjit.detail import computes_now
 from . import _dtypes as dtypes
 from ._creation import asarray
 from ._data import Storage, constant, wrap
+from ._devices import CPU
 from ._elementwise import bitwise_and, bitwise_invert, equal, less, negative, not_equal, subtract
 from ._host import imported, on_host
 from ._indexing import get, nonzero, take, take_along_axis, where
@@ -94,7 +95,7 @@ def _position(name: str, x: Any, axis: int | None, keepdims: bool, search: Any) 
                          f"{array.shape}.")
     shape = kept_shape(array, (place,), keepdims)
     if not array.size:
-        return constant(dtypes.int64, 0, shape)
+        return constant(dtypes.int64, 0, shape, array.device)
     known = found_by(lambda value: getattr(value, name)(place, keepdims=keepdims), array, dtype=dtypes.int64)
     if known is not None:
         return cast("Array", known)
@@ -104,9 +105,15 @@ def _position(name: str, x: Any, axis: int | None, keepdims: bool, search: Any) 
     found = search(part, axis=place)
     if array._dtype.kind == "f":
         missing = dr.isnan(part)
-        first = dr.argmax(dr.select(missing, dtypes.uint8.tensor(1), dtypes.uint8.tensor(0)), axis=place)
+        first = dr.argmax(_counted(missing), axis=place)
         found = dr.select(dr.any(missing, axis=place), first, found)
-    return wrap(dtypes.int64, dtypes.int64.tensor(type(found)(found.array, shape=shape)))
+    return wrap(dtypes.int64, dtypes.int64.beside(part)(type(found)(found.array, shape=shape)))
+
+
+def _counted(mask: Any) -> Any:
+    """A tensor of truth values as numbers, which have an order."""
+    number = dtypes.uint8.beside(mask)
+    return dr.select(mask, number(1), number(0))
 
 
 def count_nonzero(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
@@ -130,7 +137,7 @@ def searchsorted(x1: Array, x2: Any, /, *, side: str = "left", sorter: Array | N
     row, wanted = operands(function, (row, x2), ("x1", "x2"), broadcast=False)
     shape = wanted.shape
     if not row.size or not wanted.size:
-        return constant(dtypes.int64, 0, shape)
+        return constant(dtypes.int64, 0, shape, row.device)
     known = found_by(lambda table, values: table.searchsorted(values, side), row, wanted, dtype=dtypes.int64)
     if known is not None:
         return cast("Array", known)
@@ -142,7 +149,7 @@ def searchsorted(x1: Array, x2: Any, /, *, side: str = "left", sorter: Array | N
         return inside & (_precedes(entry, values) if side == "left" else ~_precedes(values, entry))
 
     found = dr.binary_search(0, row.size, before)
-    flat = dtypes.int64.tensor(found)
+    flat = dtypes.int64.on(row.device)(found)
     return wrap(dtypes.int64, type(flat)(flat.array, shape=shape) if flat.array.__len__() == math.prod(shape) else
                 dr.zeros(type(flat), shape) + flat)
 
@@ -170,17 +177,19 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
     array = require_array(function, "x", x)
     place = normalized_axis(function, axis, array.ndim)
     if not array.size:
-        return constant(dtypes.int64, 0, array.shape)
+        return constant(dtypes.int64, 0, array.shape, array.device)
     known = None if descending else found_by(lambda value: value.argsort(place, "stable"), array, dtype=dtypes.int64)
     if known is None and _is_in_memory(array):
-        known = imported(order_of(on_host(array), place, descending))
-    return wrap(dtypes.int64, dtypes.int64.tensor(_order(array, place, descending))) if known is None else known
+        known = imported(order_of(on_host(array), place, descending), CPU)
+    if known is not None:
+        return cast("Array", known)
+    return wrap(dtypes.int64, dtypes.int64.on(array.device)(_order(array, place, descending)))
 
 
 def _is_in_memory(array: Storage) -> bool:
-    """Whether an array may be read at once, so that the host orders it. (NumPy is slow with half-precision numbers.)
-    """
-    return array._dtype is not dtypes.float16 and computes_now(*array._parts)
+    """Whether an array is on the CPU and may be read at once, so that the host orders it. (NumPy is slow with
+    half-precision numbers.)"""
+    return array._dtype is not dtypes.float16 and array.device == CPU and computes_now(*array._parts)
 
 
 def _order(array: Storage, place: int, descending: bool) -> Any:
@@ -192,7 +201,7 @@ def _order(array: Storage, place: int, descending: bool) -> Any:
                            (wrap(array._dtype.part, part) for part in array._parts)]
         return ordered_by((imaginary, real, _missing(array)), place)._parts[0]
     if kind == "b":
-        part = dr.select(part, dtypes.uint8.tensor(1), dtypes.uint8.tensor(0))
+        part = _counted(part)
     if kind == "f":  # zeros of both signs are equal, and so are NaN
         part = dr.select(part == 0, 0, dr.select(dr.isnan(part), math.nan, -part if descending else part))
     elif descending:
@@ -210,7 +219,7 @@ def ordered_by(keys: Sequence[Array], axis: int) -> Array:
 
 def _missing(array: Storage) -> Array:
     """How late complex numbers come that are NaN: by the imaginary part, the real one, or both."""
-    number = dtypes.uint8.tensor
+    number = dtypes.uint8.beside(array._parts[0])
     real, imaginary = [dr.select(dr.isnan(part), number(count), number(0)) for part, count in
                        zip(array._parts, (2, 1), strict=True)]
     return wrap(dtypes.uint8, real + imaginary)
@@ -226,7 +235,7 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
         return each(array, lambda part: part)
     known = None if descending else found_by(lambda value: np.sort(value, place, "stable"), array)
     if known is None and _is_in_memory(array):
-        known = imported(sorted_values(on_host(array), place, descending))
+        known = imported(sorted_values(on_host(array), place, descending), CPU)
     if known is not None:
         return cast("Array", known)
     return take_along_axis(array, argsort(array, axis=place, descending=descending), axis=place)
@@ -242,7 +251,7 @@ def partitioned(function: str, x: Array, kth: Any, axis: int, positions: bool) -
     if numbers.size and not -size <= numbers.min() <= numbers.max() < size:
         raise ValueError(f"{function}(): 'kth' is {kth!r}, but axis {place} has the size {size}.")
     if x.size and _is_in_memory(x):
-        return imported((np.argpartition if positions else np.partition)(on_host(x), numbers, place))
+        return imported((np.argpartition if positions else np.partition)(on_host(x), numbers, place), CPU)
     return argsort(x, axis=place) if positions else sort(x, axis=place)
 
 
@@ -260,9 +269,9 @@ def _starts(ordered: Array) -> Array:
     """Whether each element is the first of its value."""
     size = ordered.size
     if not size:
-        return constant(dtypes.bool, True, (0,))
+        return constant(dtypes.bool, True, (0,), ordered.device)
     upper, lower = (each(ordered, lambda part, key=key: part[key]) for key in (slice(1, None), slice(0, size - 1)))
-    return concat([constant(dtypes.bool, True, (1,)), not_equal(upper, lower)], axis=0)
+    return concat([constant(dtypes.bool, True, (1,), ordered.device), not_equal(upper, lower)], axis=0)
 
 
 def unique_all(x: Array, /) -> UniqueAllResult:
@@ -273,9 +282,10 @@ def unique_all(x: Array, /) -> UniqueAllResult:
     starts = nonzero(first)[0]
     values = take(ordered, starts)
     size = array.size
-    ends = concat([get(starts, slice(1, None)), constant(dtypes.int64, size, (1 if size else 0,))], axis=0)
+    last = constant(dtypes.int64, size, (1 if size else 0,), array.device)
+    ends = concat([get(starts, slice(1, None)), last], axis=0)
     rank = total_before(first)
-    inverse = constant(dtypes.int64, 0, (size,))
+    inverse = constant(dtypes.int64, 0, (size,), array.device)
     if size:
         inverse[order] = rank
     return UniqueAllResult(values, take(order, starts), reshape(inverse, array.shape), subtract(ends, starts))
@@ -283,7 +293,7 @@ def unique_all(x: Array, /) -> UniqueAllResult:
 
 def total_before(first: Array) -> Array:
     """For each element the number of those before it, and itself, that are set, less one."""
-    number = dtypes.int64.tensor
+    number = dtypes.int64.on(first.device)
     ones = dr.select(first._parts[0], number(1), number(0))
     return wrap(dtypes.int64, dr.prefix_reduce(dr.ReduceOp.Add, ones, axis=0, exclusive=False) - 1 if first.size else
                 ones)
@@ -313,10 +323,11 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
     """Whether each element of ``x1`` is one of ``x2``, which may be a sequence of numbers; whether it is none with
     ``invert``. Lazy."""
     function = f"{_NAMESPACE}.isin"
-    x2 = asarray(x2) if isinstance(x2, (list, tuple)) else x2
+    if isinstance(x2, (list, tuple)):
+        x2 = asarray(x2, device=x1.device if isinstance(x1, Storage) else None)
     a, b = operands(function, (x1, x2), ("x1", "x2"), broadcast=False)
     if not b.size:
-        return constant(dtypes.bool, invert, a.shape)
+        return constant(dtypes.bool, invert, a.shape, a.device)
     if number_of(x2) is not None or b.size == 1:
         found = equal(a, reshape(b, ()))
     elif a._dtype.kind in "cb":

@@ -11,7 +11,7 @@ cpdef object on_host(Storage array)
 @cython.locals(parts=tuple, root=Storage, view=View)
 cdef object _memory_of(Storage array)
 cdef Storage _owner_of(Storage array)
-cpdef object of_numbers(object value)
+cpdef object of_numbers(object value, str device=*)
 @cython.locals(a=Storage, b=Storage, root=Storage, second=Storage, dtype=DType, most=cython.Py_ssize_t)
 cpdef object product(object x1, object x2)
 cdef class Product(Operation):
@@ -20,11 +20,11 @@ cdef class Product(Operation):
 
 @cython.locals(count=cython.Py_ssize_t)
 cdef bint _is_short(tuple first, tuple second)
-@cython.locals(array=Storage, root=Storage, pending=list, count=cython.Py_ssize_t, most=cython.Py_ssize_t)
+@cython.locals(array=Storage, dtype=DType, root=Storage, pending=list, count=cython.Py_ssize_t, most=cython.Py_ssize_t)
 cpdef object joined(list arrays, object axis)
-@cython.locals(array=Storage)
+@cython.locals(array=Storage, dtype=DType)
 cpdef object rolled(object x, object by, object axis)
-cpdef object result_of(DType dtype, object value)
+cpdef object result_of(DType dtype, object value, str device=*)
 cpdef object reduced(object array, object reduce, tuple axes, object keepdims, DType dtype)
 
 @cython.locals(array=Storage, place=list)

@@ -19,8 +19,9 @@ from drjit.interop import numpy_of_parts
 
 from . import _dtypes as dtypes
 from ._data import Storage, evaluated, made, of_own, of_value, parts_of, tensors_of, tensors_with, value_of
+from ._devices import CPU
 from ._dtypes import DType
-from ._evaluation import eager, policy, settle
+from ._evaluation import default_device, eager, policy, settle
 from ._operators import Operation, at_once, stay_small
 
 __all__ = ["LARGE", "Product", "by_numpy", "chosen", "created", "eagerly", "enter_result", "found_by", "joined",
@@ -74,20 +75,21 @@ def _owner_of(array: Storage) -> Storage:
     return array if view is None else view.root
 
 
-def of_numbers(value: Any) -> Any:
-    """An array with the elements of a NumPy array of few elements; ``None`` for others."""
+def of_numbers(value: Any, device: str = CPU) -> Any:
+    """An array on a device with the elements of a NumPy array of few elements; ``None`` for others."""
     dtype = dtypes.of_numpy(value.dtype)
     if dtype is None or not 0 < value.nbytes < LARGE:
         return None
-    return result_of(dtype, value)
+    return result_of(dtype, value, device)
 
 
-def result_of(dtype: DType, value: Any) -> Any:
-    """An array with the elements of a NumPy array of its type, of which nobody else knows and which has some."""
+def result_of(dtype: DType, value: Any, device: str = CPU) -> Any:
+    """An array on a device with the elements of a NumPy array of its type, of which nobody else knows and which has
+    some."""
     most = eager()
-    if 0 < value.size <= most and dtype.bits != 16:
+    if 0 < value.size <= most and dtype.bits != 16 and device == CPU:
         return of_value(dtype, value)
-    return made(dtype, tensors_with(dtype, _contiguous(value).reshape(value.shape)))
+    return made(dtype, tensors_with(dtype, _contiguous(value).reshape(value.shape), device))
 
 
 def product(x1: Any, x2: Any) -> Any:
@@ -101,7 +103,10 @@ def product(x1: Any, x2: Any) -> Any:
     most = eager()
     one, other = (value_of(a, most), value_of(b, most)) if most else (None, None)
     if one is None or other is None:
-        if dtype.kind == "c" or not _is_short(a.shape, b.shape) or not computes_now(parts_of(a)[0], parts_of(b)[0]):
+        if dtype.kind == "c" or not _is_short(a.shape, b.shape):
+            return None
+        left, right = parts_of(a)[0], parts_of(b)[0]
+        if type(left) is not dtype.tensor or type(right) is not dtype.tensor or not computes_now(left, right):
             return None
         root, second = _owner_of(a), _owner_of(b)
         if is_pending(parts_of(root)[0]) or is_pending(parts_of(second)[0]):
@@ -156,7 +161,7 @@ def joined(arrays: list[Any], axis: int) -> Any:
         array: Storage = each
         part = parts_of(array)[0]
         count += math.prod(part.shape)
-        if count > most or not computes_now(part):
+        if count > most or type(part) is not dtype.tensor or not computes_now(part):
             return None
         root = _owner_of(array)
         if is_pending(parts_of(root)[0]):
@@ -178,7 +183,8 @@ def rolled(x: Any, by: int, axis: int | None) -> Any:
     most = eager()
     found = value_of(array, most) if most else None
     if found is None:
-        if dtype.kind == "c" or not computes_now(parts_of(array)[0]):
+        part = parts_of(array)[0]
+        if dtype.kind == "c" or type(part) is not dtype.tensor or not computes_now(part):
             return None
         found = _memory_of(array)
     if axis is None:
@@ -300,7 +306,7 @@ def created(own: Callable[..., Any], function: Any, count: Callable[..., int]) -
 def _created_now(own: Any, count: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The array that a function of NumPy creates, if it is small; ``None`` for others, and where it raises."""
     most = eager()
-    if not most:
+    if not most or default_device() != CPU:
         return None
     found = _Arguments(most, 0)
     values = found.several(args)

@@ -99,7 +99,7 @@ def _complex_product(array: Array, axes: tuple[int, ...]) -> Array:
         before = (slice(None),) * axis
         if not found.shape[axis]:
             shape = (*found.shape[:axis], 1, *found.shape[axis + 1:])
-            found = constant(found._dtype, 1, shape)
+            found = constant(found._dtype, 1, shape, array.device)
         while found.shape[axis] > 1:
             half = found.shape[axis] // 2
             parts = [each(found, lambda part, key=(*before, slice(start, start + half)): part[key])
@@ -118,7 +118,7 @@ def mean(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     axes = normalized_axes(function, axis, array.ndim)
     count = math.prod([array.shape[axis] for axis in axes])
     if not count:
-        return constant(array._dtype, math.nan, kept_shape(array, axes, keepdims))
+        return constant(array._dtype, math.nan, kept_shape(array, axes, keepdims), array.device)
     found = reduced(array, np.add.reduce, axes, keepdims, array._dtype)
     if found is not None:
         return divide(found, float(count))
@@ -150,7 +150,7 @@ def _variance(name: str, x: Any, axis: Axis, correction: float, keepdims: bool) 
     axes = normalized_axes(function, axis, array.ndim)
     count = math.prod([array.shape[axis] for axis in axes])
     if not count:
-        return constant(array._dtype.part, math.nan, kept_shape(array, axes, keepdims))
+        return constant(array._dtype.part, math.nan, kept_shape(array, axes, keepdims), array.device)
     distance = subtract(array, mean(array, axis=axes, keepdims=True))
     if array._dtype.kind == "f" and array.size <= eager():
         total = sum(multiply(distance, distance), axis=axes, keepdims=keepdims)
@@ -160,7 +160,7 @@ def _variance(name: str, x: Any, axis: Axis, correction: float, keepdims: bool) 
         squares = squares + part * part
     total = sum(wrap(array._dtype.part, squares), axis=axes, keepdims=keepdims)
     return divide(total, float(count - correction)) if count > correction else \
-        divide(total, constant(array._dtype.part, 0.0))
+        divide(total, constant(array._dtype.part, 0.0, (), array.device))
 
 
 def max(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
@@ -183,7 +183,7 @@ def _extremum(name: str, x: Any, axis: Axis, keepdims: bool, reduce: Any) -> Arr
         raise ValueError(f"{function}(): there is no element along the axes {axes} of an array of the shape "
                          f"{array.shape}.")
     if not array.size:
-        return constant(array._dtype, 0, kept_shape(array, axes, keepdims))
+        return constant(array._dtype, 0, kept_shape(array, axes, keepdims), array.device)
     if not axes:
         return copy_of(array)
     known = reduced(array, np.maximum.reduce if name == "max" else np.minimum.reduce, axes, keepdims, array._dtype)
@@ -211,8 +211,9 @@ def place_of_extremum(name: str, array: Array, axis: int) -> Array:
     found = bitwise_and(found, equal(imaginary, extremum(imaginary, axis=axis, keepdims=True)))
     missing = isnan(array)
     found = where(any(missing, axis=axis, keepdims=True), missing, found)
-    place = dr.argmax(dr.select(found._parts[0], dtypes.uint8.tensor(1), dtypes.uint8.tensor(0)), axis=axis)
-    return wrap(dtypes.int64, _formed(dtypes.int64.tensor(place), kept_shape(array, (axis,), True)))
+    number, mask = dtypes.uint8.on(array.device), found._parts[0]
+    place = dr.argmax(dr.select(mask, number(1), number(0)), axis=axis)
+    return wrap(dtypes.int64, _formed(dtypes.int64.on(array.device)(place), kept_shape(array, (axis,), True)))
 
 
 def all(x: Array, /, *, axis: Axis = None, keepdims: bool = False, out: None = None) -> Array:
@@ -240,7 +241,7 @@ def _logical(name: str, x: Any, axis: Axis, keepdims: bool, reduce: Any, empty: 
     array = converted(require_array(function, "x", x), dtypes.bool)
     axes = normalized_axes(function, axis, array.ndim)
     if not array.size:
-        return constant(dtypes.bool, empty, kept_shape(array, axes, keepdims))
+        return constant(dtypes.bool, empty, kept_shape(array, axes, keepdims), array.device)
     host = np.logical_or.reduce if name == "any" else np.logical_and.reduce
     found = reduced(array, host, axes, keepdims, dtypes.bool)
     return wrap(dtypes.bool, _reduced(array, axes, keepdims, reduce)) if found is None else found
@@ -288,7 +289,7 @@ def _cumulative(name: str, x: Any, axis: int | None, dtype: Any, initial: bool, 
                 if known is None else known
     if initial:
         shape = (*array.shape[:place], 1, *array.shape[place + 1:])
-        array = concat([constant(array._dtype, first, shape), array], axis=place)
+        array = concat([constant(array._dtype, first, shape, array.device), array], axis=place)
     return array
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _dtypes as dtypes
-from ._creation import asarray, data_type, require_device
+from ._creation import asarray, chosen_device, data_type
 from ._data import constant
 from ._dtypes import DTypeLike
 from ._elementwise import conj, real
@@ -62,7 +62,7 @@ def _fitted(array: Array, size: int, axis: int) -> Array:
     if have == size:
         return array
     shape = (*array.shape[:axis], size - have, *array.shape[axis + 1:])
-    return concat([array, constant(array._dtype, 0, shape)], axis=axis)
+    return concat([array, constant(array._dtype, 0, shape, array.device)], axis=axis)
 
 
 def _transformed(name: str, array: Array, axis: int, norm: str, inverse: bool) -> Array:
@@ -205,11 +205,11 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, devic
 
 def _frequencies(name: str, frequencies: Any, n: int, d: float, dtype: Any, device: Any) -> Array:
     function = f"{_NAMESPACE}.{name}"
-    require_device(function, device)
+    where = chosen_device(function, device)
     wanted = data_type(function, dtype, dtypes.DEFAULT_FLOAT)
     if wanted.kind != "f":
         raise TypeError(f"{function}(): 'dtype' must be a real floating point type, found {dtype}.")
-    return converted(asarray(frequencies(_size(function, n, 1), d)), wanted)
+    return converted(asarray(frequencies(_size(function, n, 1), d), device=where), wanted)
 
 
 def fftshift(x: Array, /, *, axes: int | tuple[int, ...] | None = None) -> Array:

@@ -19,7 +19,8 @@ import numpy as np
 
 import drjit as dr
 
-from ._creation import asarray, eye, tril
+from . import _dtypes as dtypes
+from ._creation import eye, tril
 from ._data import Storage, constant, view_of, wrap
 from ._dtypes import DTypeLike
 from ._elementwise import (
@@ -32,7 +33,6 @@ from ._elementwise import (
     imag,
     multiply,
     negative,
-    not_equal,
     real,
     sqrt,
     subtract,
@@ -51,6 +51,7 @@ from ._operands import (
     normalized_axis,
     operands,
     require_array,
+    require_arrays,
 )
 from ._small import enter_result
 from ._statistics import max, min, sum
@@ -145,13 +146,13 @@ def _of(name: str, value: Any, *rest: Any) -> Any:
 
 
 def _identity(like: Array) -> Array:
-    return eye(like.shape[-1], dtype=like._dtype)
+    return eye(like.shape[-1], dtype=like._dtype, device=like.device)
 
 
 def _diagonal_matrix(values: Array) -> Array:
     """Matrices with values on their diagonals."""
     size = values.shape[-1]
-    return where(not_equal(eye(size), 0), expand_dims(values, -1), 0)
+    return where(eye(size, dtype=dtypes.bool, device=values.device), expand_dims(values, -1), 0)
 
 
 def _diagonal_of(a: Array) -> Array:
@@ -189,8 +190,7 @@ def outer(x1: Array, x2: Array, /) -> Array:
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """The cross product along an axis of size three. Lazy; differentiable."""
     function = f"{_NAMESPACE}.cross"
-    a, b = operands(function, (require_array(function, "x1", x1), require_array(function, "x2", x2)), ("x1", "x2"),
-                    "iufc")
+    a, b = operands(function, require_arrays(function, (x1, x2), ("x1", "x2")), ("x1", "x2"), "iufc")
     place = normalized_axis(function, axis, a.ndim if a.ndim == b.ndim else least(a.ndim, b.ndim))
     behind = place - (a.ndim if axis >= 0 else least(a.ndim, b.ndim)) if axis >= 0 else axis
     shape = common_shape(function, (a, b))
@@ -611,7 +611,7 @@ def matrix_rank(x: Array, /, *, rtol: Any = None) -> Array:
     precision). Evaluates; has no derivative."""
     array = _matrices("matrix_rank", x)
     if not array.shape[-1] or not array.shape[-2]:
-        return constant(asarray(0)._dtype, 0, array.shape[:-2])
+        return constant(dtypes.DEFAULT_INT, 0, array.shape[:-2], array.device)
     limit = _tolerance(array, rtol)
 
     def rank(a: Any) -> Any:

@@ -13,9 +13,11 @@ from .parts import (
     export_parts,
     import_parts,
     interleaved,
+    is_on_gpu,
     numpy_of_parts,
+    tensor_type,
 )
 from .wrap import wrap, wrap_ad
 
 __all__ = ["CopyError", "contiguous_strides", "export_complex", "export_parts", "import_parts", "interleaved",
-           "numpy_of_parts", "to_framework", "wrap", "wrap_ad"]
+           "is_on_gpu", "numpy_of_parts", "tensor_type", "to_framework", "wrap", "wrap_ad"]

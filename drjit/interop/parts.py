@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from drjit_core import JitBackend
+from drjit_core import JitBackend, VarType
 
 from .._access.slicing import contiguous_strides
 from .._arrays.broadcasting import make
@@ -19,6 +19,7 @@ from .._arrays.dlpack import (
     complex_memory,
     complex_numbers,
     device_of,
+    is_on_gpu,
     kind_of,
     memory_of,
     read,
@@ -28,7 +29,19 @@ from .._arrays.host import CPU, HostMemory, host_memory, to_numpy
 from .._base.types import Record, lookup
 
 __all__ = ["CopyError", "contiguous_strides", "export_complex", "export_parts", "import_parts", "interleaved",
-           "numpy_of_parts"]
+           "is_on_gpu", "numpy_of_parts", "tensor_type"]
+
+_TYPES = {type_.name.lower(): type_.value for type_ in VarType}
+
+
+def tensor_type(backend: JitBackend, elements: str) -> Any:
+    """The type of tensors of ``drjit.llvm.ad`` or ``drjit.cuda.ad`` for elements by their name, as NumPy has it.
+
+    >>> from drjit.interop import tensor_type
+    >>> tensor_type(dr.JitBackend.LLVM, "float32")
+    <class 'drjit.llvm.ad.TensorXf'>
+    """
+    return lookup(Record(backend, _TYPES[elements], "tensor", (), True))
 
 
 def import_parts(function: str, value: Any, *, copy: bool | None = None,

@@ -33,6 +33,7 @@ class _Joined:
     def __init__(self, axis: int, ndmin: int, place: int) -> None:
         self._directions = axis, ndmin, place
 
+    @xp.on_their_device
     def __getitem__(self, key: Any) -> Array:
         entries = list(key) if isinstance(key, tuple) else [key]
         axis, ndmin, place = _directed(entries.pop(0), *self._directions) if entries and isinstance(entries[0], str) \

@@ -75,7 +75,7 @@ def named(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     own = getattr(functools.reduce(getattr, module.split(".")[2:], np), plain, None) if plain in _BY_NUMPY else None
 
     def decorated(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        called = dr.detail.named(name)(function)
+        called = dr.detail.named(name)(xp.on_their_device(function))
         if own is not None:
             called = xp.eagerly(own, called, product=plain in _PRODUCTS)
         elif plain in _CREATING:

@@ -85,6 +85,7 @@ class ufunc:
             return self._direct(*args)  # nothing is to be converted
         return self._whole(args, None, True, None)
 
+    @xp.on_their_device
     def _whole(self, args: tuple[Any, ...], out: Any, where: Any, dtype: Any, casting: str = "same_kind") -> Any:
         outs = self._outs(args, out)
         args = args[:self.nin]
@@ -136,6 +137,7 @@ class ufunc:
         return array if array.dtype == wanted else xp.real(array).astype(dtype) \
             if array.dtype.kind == "c" and wanted.kind != "c" else array.astype(dtype)
 
+    @xp.on_their_device
     def reduce(self, array: Any, axis: Axis = 0, dtype: Any = None, out: Any = None, keepdims: bool = False,
                initial: Any = None, where: Any = True) -> Array:
         """What is left when the function combines all elements along an axis, the first one by default."""
@@ -190,6 +192,7 @@ class ufunc:
             raise NotImplementedError(f"drjit.numpy.{self.__name__}.{method}(): only functions that may be combined in "
                                       f"any order have it: {', '.join(sorted(_ASSOCIATIVE))}.")
 
+    @xp.on_their_device
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Array:
         """What the function makes of all elements up to each one along an axis."""
         given = self._operand(array, dtype)
@@ -215,6 +218,7 @@ class ufunc:
             distance *= 2
         return into(out, given)
 
+    @xp.on_their_device
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Array:
         """What the function makes of the elements along an axis from each position to the next one given, the last to
         the end; where the next is not behind, the element itself. Evaluates the positions."""
@@ -244,11 +248,13 @@ class ufunc:
             distance *= 2
         return xp.take(found, xp.asarray(first), axis=place)
 
+    @xp.on_their_device
     def outer(self, a: Any, b: Any, /, **options: Any) -> Any:
         """What the function makes of each element of one array with each of another."""
         first, second = array_of(a), array_of(b)
         return self(first.reshape(first.shape + (1,) * second.ndim), second, **options)
 
+    @xp.on_their_device
     def at(self, a: Array, indices: Any, b: Any = None, /) -> None:
         """Change elements of an array in place, as often as their positions are given."""
         named(f"drjit.numpy.{self.__name__}.at")(self._at)(a, indices, b)

@@ -4,8 +4,8 @@
 fuses with what uses the numbers. Few numbers (``drjit.array_api.policy.eager``) are made of those that
 ``numpy.random.default_rng(seed)`` draws, at once, where no construct is traced and no frozen function recorded: uniform
 and normal ones, integers and choices are NumPy's own. Numbers have derivatives by the parameters of their distributions
-where these shift, scale or reshape them. The functions of the module are those of one generator, which
-``seed`` restarts.
+where these shift, scale or reshape them. They are on the device of these, or of the policy; on a GPU few are those of
+Philox4x32 as well. The functions of the module are those of one generator, which ``seed`` restarts.
 """
 
 from __future__ import annotations
@@ -53,19 +53,27 @@ class Generator:
 
     def __init__(self, seed: Any = 0) -> None:
         self._seed = operator.index(seed)
-        self._rng = dr.rng(self._seed)
+        #: For each device that numbers are drawn on, a generator; they draw the same ones.
+        self._rngs = {xp.policy.device: dr.rng(self._seed)}
         self._of_numpy: np.random.Generator | None = None
 
     def __repr__(self) -> str:
         return "Generator(Philox4x32)"
 
     def __drjit_children__(self) -> dict[str, Any]:
-        return {"_rng": self._rng}
+        return {"_rngs": self._rngs}
 
     def __drjit_rebuild__(self, children: dict[str, Any]) -> Generator:
         found = copy.copy(self)
-        found._rng = children["_rng"]
+        found._rngs = children["_rngs"]
         return found
+
+    def _rng(self) -> dr.random.Generator:
+        """The generator of the device that numbers are drawn on."""
+        device = xp.policy.device
+        if device not in self._rngs:
+            self._rngs[device] = dr.rng(self._seed)
+        return self._rngs[device]
 
     def spawn(self, n_children: int) -> list[Generator]:
         """Several generators, whose streams are others."""
@@ -76,7 +84,7 @@ class Generator:
         """What the method of NumPy's generators makes of few arguments and a small ``size``, which is the argument at
         a place; ``None`` for others, and if it raises, which the method here tells in words."""
         most = xp.policy.eager
-        if not most or not dr.detail.in_plain_code():
+        if not most or xp.policy.device != "cpu" or not dr.detail.in_plain_code():
             return None
         size = args[place] if len(args) > place else kwargs.get("size")
         size = None if isinstance(size, (Array, np.ndarray)) else size
@@ -116,7 +124,7 @@ class Generator:
         if not math.prod(shape):
             return xp.zeros(shape, dtype=kind)
         few = self._few("random", 0, (shape, kind), {})
-        return xp.asarray(self._rng.random(kind.tensor, shape)) if few is None else few
+        return xp.asarray(self._rng().random(kind.on(xp.policy.device), shape)) if few is None else few
 
     def _inverse(self, shape: tuple[int, ...]) -> Array:
         """Numbers from 0 to 1, without either, for inverse distribution functions."""
@@ -127,7 +135,7 @@ class Generator:
         if not math.prod(shape):
             return xp.zeros(shape, dtype=kind)
         few = self._few("standard_normal", 0, (shape, kind), {})
-        return xp.asarray(self._rng.normal(kind.tensor, shape)) if few is None else few
+        return xp.asarray(self._rng().normal(kind.on(xp.policy.device), shape)) if few is None else few
 
     def random(self, size: Size = None, dtype: Any = None, out: Array | None = None) -> Array:
         """Numbers from 0 to 1, which is left out."""
@@ -187,7 +195,8 @@ class Generator:
             if not math.prod(shape):
                 return xp.zeros(shape, dtype=kind)
             if plain[1] - plain[0] < 1 << 32:
-                drawn = self._rng.integers(xp.uint32.tensor, shape, 0, plain[1] - plain[0], endpoint=endpoint)
+                number = xp.uint32.on(xp.policy.device)
+                drawn = self._rng().integers(number, shape, 0, plain[1] - plain[0], endpoint=endpoint)
                 return (xp.asarray(drawn).astype(xp.int64) + plain[0]).astype(kind)
         start, stop = array_of(first), array_of(last)
         span = (stop - start + int(endpoint)).astype(xp.float64)
@@ -393,7 +402,7 @@ class Generator:
         less = alpha < 1
         d = xp.where(less, alpha + 1, alpha) - 1 / 3
         c = 1 / xp.sqrt(9 * d)
-        few = 0 < math.prod(wanted) <= xp.policy.eager and dr.detail.in_plain_code()
+        few = d.device == "cpu" and 0 < math.prod(wanted) <= xp.policy.eager and dr.detail.in_plain_code()
         normal = self._accepted_now(on_host(d)) if few else self._accepted(wanted, _normal_of_gamma, d)
         found = d * (1 + c * normal) ** 3
         boost = self._inverse(wanted) ** (1 / xp.where(less, alpha, 1.0))
@@ -613,11 +622,11 @@ _AT_ONCE = _SHIFTED | {"binomial", "choice", "geometric", "hypergeometric", "int
 def _given(value: Any, most: int, tracked: bool) -> Any:
     """An argument for NumPy's generator."""
     if isinstance(value, Array):
-        return _MANY if value.size > most or not tracked and xp.is_tracked(value) else on_host(value)
+        many = value.size > most or value.device != "cpu" or not tracked and xp.is_tracked(value)
+        return _MANY if many else on_host(value)
     if isinstance(value, xp.DType):
         return np.dtype(value.name)
-    many = isinstance(value, dr.ArrayBase) or isinstance(value, np.ndarray) and value.size > most
-    return _MANY if many else value
+    return _MANY if isinstance(value, dr.ArrayBase) or isinstance(value, np.ndarray) and value.size > most else value
 
 
 def _is_few(size: Any, most: int) -> bool:
