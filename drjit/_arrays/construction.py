@@ -161,11 +161,11 @@ def ndarray_node(cls: type[ArrayBase], value: Any) -> Node:
 
 def _require_range(cls: type[ArrayBase], value: Any) -> None:
     """Raise for the first element that the type cannot hold, if it is one of integers."""
-    import numpy
-
     info, found, low, high = TYPES[cls._type], value, cls._leaf._low, cls._leaf._high
     if info.kind not in "iu":
         return
+    import numpy
+
     if scalar_type_of(value) == BFLOAT16:
         found = value.astype(numpy.float32)
     if found.dtype.kind not in "biuf" or numpy.can_cast(found.dtype, info.name):

@@ -69,6 +69,10 @@ PROGRAMS = {
         assert backend(a) == "llvm" and backend(b) == "second"
         assert a.numpy().tolist() == b.numpy().tolist() == list(range(5, 15))
     """,
+    "reports tell of it": """
+        assert dr.has_backend(dr.JitBackend.CUDA)
+        assert core.backend_report()[1] == ("CUDA", True, "the backend 'second', which the program has registered")
+    """,
     "listings say where": """
         a, b, c = llvm.Float(1, 2) + 1, cuda.Float(1, 2) + 2, cuda.Float(7)
         dr.eval(b)

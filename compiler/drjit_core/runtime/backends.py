@@ -163,4 +163,7 @@ def has_backend(backend: JitBackend, /) -> bool:
 
 def backend_report() -> list[tuple[str, bool, str]]:
     """Name, availability and details of every backend; for a missing one, why and how to get it."""
-    return [("LLVM", *availability()), ("CUDA", *_gpu().availability())]
+    known = _BY_PLACE.get(JitBackend.CUDA.value)
+    found = _gpu().availability() if known is None or known is _gpu().the_gpu() else \
+        (True, f"the backend '{known.name}', which the program has registered")
+    return [("LLVM", *availability()), ("CUDA", *found)]
