@@ -2,9 +2,8 @@
 
 Tracing a lookup, and walking it at each launch, costs as much as a node or two, not as much as all corners of all
 channels. Its derivatives by positions are such rows, too, whose weights are derived by the fraction along an axis;
-those by texels are additions of weights to gradients: where these are linear, weights, and where they go, are rows of
-their own, one for each corner. Lookups in scalars, and in texels that are all equal, are traced
-at once (:mod:`.grid`).
+those by texels are a write whose value is a row as well: it stands for additions of gradients, times weights, at all
+corners. Lookups in scalars, and in texels that are all equal, are traced at once (:mod:`.grid`).
 
 Beyond a border, texels are zero. Since weights add up to one, another value is added with the weight of all that is
 there, which is a channel of its own.

@@ -46,7 +46,8 @@ PACK                                           the region that it belongs to, if
 A ``SCATTER`` has the size of its target; the number of elements it writes is the width of its other operands.
 The operand of a ``FETCH`` is a ``SCATTER``; it has the width of that, and belongs to the same region.
 That of a compare-and-exchange has a ``PACK`` in place of the value: what it stores, and what it expects. One that adds
-sums of products has an ``OUTER`` there, and the index of the first of the elements that it adds to.
+sums of products has an ``OUTER`` there, and the index of the first of the elements that it adds to.  One of several
+updates has a row there that stands for these (:data:`drjit_core.ir.expansion.UPDATES`), and the index 0.
 The last operand of a ``GATHER`` is the mask of the region that it was traced in, if any.
 
 ``where`` is the backend that a node belongs to, a :class:`drjit_core.types.JitBackend` as a bit: that of its operands,
