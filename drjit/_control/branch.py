@@ -28,9 +28,8 @@ def if_stmt(args: tuple[*Ts], cond: ArrayBase | bool, true_fn: Callable[[*Ts], T
     and the same types; tensors of one element are broadcast to the shape that the other function returns. ``cond`` is a
     mask, or a ``bool`` for a plain ``if``. ``mode`` is ``'scalar'``, ``'symbolic'``, ``'evaluated'`` or ``None``, which
     decides by the type of the condition and ``JitFlag.SymbolicConditionals``: symbolic branches are part of a kernel,
-    and skip what no element needs; evaluated ones compute both sides. Neither evaluates anything; both call one
-    function only if the compiler knows that all elements take it. ``arg_labels`` and ``rv_labels`` name arguments and
-    results in messages. ``strict`` refuses results that are Python objects and differ.
+    and skip what no element needs; evaluated ones compute both sides. Neither evaluates anything. ``arg_labels`` and
+    ``rv_labels`` name arguments and results in messages. ``strict`` refuses results that are Python objects and differ.
 
     Results have the size of the condition, which may be 0, or of what the functions compute, if one of both is 1.
 

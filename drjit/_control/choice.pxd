@@ -34,6 +34,7 @@ cdef class Results:
     cdef public str which
     cdef public Node called
     cdef public bint optimizes
+    cdef public bint every
     cdef public list common
     @cython.locals(number=cython.Py_ssize_t, first=Returned, node=Node)
     cpdef complete(self, object returned, object labels)

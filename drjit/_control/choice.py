@@ -90,6 +90,8 @@ class Results:
         #: whether those of a branch may be.
         self.called: core.Node | None = None
         self.optimizes = False
+        #: Whether each element is known to take one of the functions, if its index is none too large.
+        self.every = True
         #: The results that all functions have returned, as far as they are literals.
         self.common: list[core.Node | None] = _EMPTY
 
@@ -567,7 +569,7 @@ class _Place:
 
     def __init__(self, change: Change, words: Words, found: Sequence[tuple[Effects, Returned]],
                  results: Results, keeps: bool) -> None:
-        self.change, self.keeps, first = change, keeps, found[0][0].label
+        self.change, self.keeps, self.every, first = change, keeps, results.every, found[0][0].label
         self.calls = [effects.call for effects, _ in found]
         #: What containers there are copies of.
         self.changes = [effects.places.get(place_key(*change[:3]), change) for effects, _ in found]
@@ -637,7 +639,7 @@ class _Place:
             own = [id(next(before)) for _ in range(count)]
             key = (*[id(each.leaves[place]) for each in self.after], *([] if self.keeps else own))
             leaves[place] = made.setdefault(key, leaves[place])
-        write_place(*self.change[:3], self.rebuilt(leaves, made) if self.keeps or self.change.spent is MISSING else
+        write_place(*self.change[:3], self.rebuilt(leaves, made) if self.every or self.change.spent is MISSING else
                     self.change.spent)
 
     def rebuilt(self, leaves: list[Any], made: dict[Any, Any]) -> Any:

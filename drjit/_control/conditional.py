@@ -97,7 +97,7 @@ def _joined(given: Given, mask: core.Node, cond: Any, true_fn: Callable[..., Any
     if mode is None:
         mode = "symbolic" if current().flags & _SYMBOLIC_CONDITIONALS else "evaluated"
     try:
-        if mask.kind == _LITERAL and mask.size:
+        if mask.kind == _LITERAL and mask.size and mode == "symbolic":
             function = true_fn if mask.payload else false_fn
             return run_directly(function, False, mask.size, given, results.lanes)
         if mode == "symbolic" and mask.size:

@@ -113,6 +113,8 @@ class Array(Entry):
 class Place(Entry):
     """What is in a place of an object."""
 
+    initial: list[Node]
+
     def __init__(self, change: Change, function: str) -> None:
         self.change, self.function = change, function
         #: What it holds before, in this trace and outside.

@@ -123,6 +123,7 @@ class _Call:
         would take longer than the trace: it waits.
         """
         mask = with_lanes(self.mask, self.width)
+        self.results.every = mask is TRUE
         pauses = len(self.targets) >= _MANY and gc.isenabled()
         if pauses:
             gc.disable()
@@ -164,6 +165,7 @@ class _Call:
     def evaluated(self) -> Any:
         """Run each function on the elements that ask for it."""
         mask = with_lanes(self.mask, self.width)
+        self.results.every = mask is TRUE
         core.evaluate([self.index, mask, *self.given.nodes])
         if self.width == 1:
             chosen = int(core.read_element(self.index, 0))

@@ -99,10 +99,10 @@ def restore(changes: Sequence[Change]) -> None:
         if change.kind == CLASS:
             write_place(*change[:4])
     for change in reversed(changes):
-        if change.kind != CLASS and change.before is change.spent is MISSING:
+        if change.kind != CLASS and change.before is MISSING and change.spent is MISSING:
             write_place(*change[:4])
     for change in changes:
-        if change.kind != CLASS and not change.before is change.spent is MISSING:
+        if change.kind != CLASS and (change.before is not MISSING or change.spent is not MISSING):
             write_place(*change[:3], change.spent if change.before is MISSING else change.before)
 
 

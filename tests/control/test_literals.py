@@ -43,34 +43,6 @@ def test_writes_and_widths(kind: str, construct: str, taken: bool, width: int, m
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("taken", [True, False])
-@pytest.mark.parametrize("construct", ["branch", "call"])
-def test_one_function_is_called(construct: str, taken: bool, mode: str) -> None:
-    """What it does to arrays it does as in Python, so that these remain one where they are."""
-    calls, box = list[bool](), {"value": Float(1, 2), "other": Float(5)}
-    shown = box["value"]
-
-    def side(number: int) -> Any:
-        def function() -> Any:
-            calls.append(bool(number))
-            if not number:
-                box["value"] = box["other"] + 1
-            box["value"] += 1
-            return Float(0)
-
-        return function
-
-    known = dr.full(Bool if construct == "branch" else UInt, int(taken), 2)
-    if construct == "branch":
-        dr.if_stmt((), known, side(1), side(0), mode=mode)
-    else:
-        dr.switch(known, [side(0), side(1)], mode=mode)
-    assert calls == [taken]
-    assert (box["value"] is shown) == taken
-    assert list(shown) == ([2, 3] if taken else [1, 2])
-
-
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("construct", ["branch", "call"])
 @pytest.mark.parametrize("kind", TYPES)

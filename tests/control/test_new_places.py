@@ -814,8 +814,8 @@ def test_a_new_place_that_holds_what_is_another_array_after_each_iteration(compu
 LANE = U(0, 1, 2, 3)
 
 
-def _filled(box: Any, value: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def side(x: Any) -> Any:
+def _filled(box: Any, value: Callable[[Any], Any]) -> Callable[..., Any]:
+    def side(x: Any, _: Any = None) -> Any:
         box.kept = value(x)
         return x
 
@@ -826,7 +826,8 @@ def _filled(box: Any, value: Callable[[Any], Any]) -> Callable[[Any], Any]:
 FILLS: dict[str, tuple[Callable[[Any, Any, str], Any], bool, bool]] = {
     "one side": (lambda fill, x, mode: dr.if_stmt((x,), LANE < 1, fill, lambda x: x, mode=mode), False, False),
     "both sides": (lambda fill, x, mode: dr.if_stmt((x,), LANE < 1, fill, fill, mode=mode), True, True),
-    "call": (lambda fill, x, mode: dr.switch(LANE, [fill, fill], x, mode=mode), False, False),
+    "call": (lambda fill, x, mode: dr.switch(LANE & 1, [fill, fill], x, mode=mode), True, True),
+    "masked call": (lambda fill, x, mode: dr.switch(LANE & 1, [fill, fill], x, LANE < 3, mode=mode), False, False),
     "loop": (lambda fill, x, mode: dr.while_loop((U(0), x), lambda i, _: i < (LANE & 1),
                                                  lambda i, x: (i + 1, fill(x)), mode=mode), False, False),
     "loop of all": (lambda fill, x, mode: dr.while_loop((U(0), x), lambda i, _: i < 1 + (LANE & 1),

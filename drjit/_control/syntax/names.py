@@ -182,7 +182,8 @@ def attributes(nodes: Iterable[ast.AST]) -> set[tuple[str, ...]]:
     for node in walk(nodes):
         place, names = node, list[str]()
         while isinstance(place, ast.Attribute) and (names or not isinstance(place.ctx, ast.Load)):
-            place, names = place.value, [place.attr, *names]
+            names.insert(0, place.attr)
+            place = place.value
         if isinstance(place, ast.Name) and names:
             found.add((place.id, *names))
     return found
