@@ -10,7 +10,7 @@ from .._base.handle import held
 from .._base.methods import FlatSlots
 from .._base.types import BOOL, UINT32
 from .._promotion.componentwise import flat_array
-from .lanes import TRUE, with_lanes
+from .lanes import TRUE, begun, with_lanes
 
 __all__ = ["read"]
 
@@ -25,7 +25,7 @@ def read(dtype: Any, source: Any, index: Any, active: Any) -> Any:
         return None
     nodes, positions = held(source), held(index)
     if nodes.size < 2 or not positions.size or positions.kind <= _LITERAL or positions.type != _UINT32 \
-            or nodes.size > 4294967296:
+            or nodes.size > 4294967296 or begun and positions.size == 1:  # which each lane may read
         return None
     mask = TRUE
     if active is not True:
