@@ -10,7 +10,7 @@ from .._base.handle import held
 from .._base.methods import FlatSlots
 from .._base.types import BOOL, UINT32
 from .._promotion.componentwise import flat_array
-from .lanes import TRUE, begun, with_lanes
+from .lanes import TRUE, by_each_lane, with_lanes
 
 __all__ = ["read"]
 
@@ -25,7 +25,7 @@ def read(dtype: Any, source: Any, index: Any, active: Any) -> Any:
         return None
     nodes, positions = held(source), held(index)
     if nodes.size < 2 or not positions.size or positions.kind <= _LITERAL or positions.type != _UINT32 \
-            or nodes.size > 4294967296 or begun and positions.size == 1:  # which each lane may read
+            or nodes.size > 4294967296:
         return None
     mask = TRUE
     if active is not True:
@@ -34,4 +34,5 @@ def read(dtype: Any, source: Any, index: Any, active: Any) -> Any:
         mask = held(active)
         if mask.type != _BOOL or mask.size != positions.size:
             return None
-    return flat_array(dtype, gather(nodes, positions, with_lanes(mask, positions.size)))
+    mask = with_lanes(mask, positions.size) if positions.size > 1 else by_each_lane(mask, nodes)
+    return flat_array(dtype, gather(nodes, positions, mask))
