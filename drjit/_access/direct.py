@@ -10,7 +10,7 @@ from .._base.handle import held
 from .._base.methods import FlatSlots
 from .._base.types import BOOL, UINT32
 from .._promotion.componentwise import flat_array
-from .lanes import TRUE, with_lanes
+from .lanes import TRUE, by_each_lane, with_lanes
 
 __all__ = ["read"]
 
@@ -34,4 +34,5 @@ def read(dtype: Any, source: Any, index: Any, active: Any) -> Any:
         mask = held(active)
         if mask.type != _BOOL or mask.size != positions.size:
             return None
-    return flat_array(dtype, gather(nodes, positions, with_lanes(mask, positions.size)))
+    mask = with_lanes(mask, positions.size) if positions.size > 1 else by_each_lane(mask, nodes)
+    return flat_array(dtype, gather(nodes, positions, mask))

@@ -44,7 +44,7 @@ from .keys import (
     require_same_backend,
     slice_positions,
 )
-from .lanes import TRUE, WATCHES, lane_mask, note_read, widest_mask, with_lanes
+from .lanes import TRUE, WATCHES, by_each_lane, lane_mask, note_read, widest_mask, with_lanes
 from .scalars import scatter_scalars
 from .single import store_element
 from .slicing import expand, is_identity, parse_slice, positions, read, read_slice, require_lanes, write_mask
@@ -171,7 +171,8 @@ def flat_get(array: Any, key: Any) -> Any:
         index = positions_of_array(array, key._nodes()[0], node.size)
         if node.size and index.size:
             try:
-                return wrap(type(array), [gather(node, index, with_lanes(TRUE, index.size))])
+                mask = with_lanes(TRUE, index.size) if index.size > 1 else by_each_lane(TRUE, node)
+                return wrap(type(array), [gather(node, index, mask)])
             except CORE_ERRORS as error:
                 raise translate(error, f"{array._name}.__getitem__") from None
     position = key if key.__class__ is int else key_integer(key)

@@ -25,7 +25,7 @@ from .._promotion.promote import coerce, wrap
 from .._trees.pytree import is_pytree, leaves, transform, walk
 from .direct import read
 from .keys import check_literal, is_foreign, require_assignable
-from .lanes import TRUE, WATCHES, note_read, note_version, wholes, widest_mask, with_lanes
+from .lanes import TRUE, WATCHES, by_each_lane, note_read, note_version, wholes, widest_mask, with_lanes
 from .scalars import gather_scalars, scatter_scalars
 from .store import note_narrow, store, store_written
 
@@ -120,6 +120,8 @@ def _gather_node(source: Node, index: Node, mask: Node, width: int, function: st
     if source.size == 1 and width > 1:
         index = literal(UINT32, 0, index.size)
     check_literal(function, index, mask, source.size)
+    if index.size == mask.size == 1:
+        mask = by_each_lane(mask, source)
     return core.gather(source, index if ready else index_node(index, source.size), mask)
 
 

@@ -18,7 +18,8 @@ than one, is the width of the construct (the size of its mask):
   each lane.
 * Symbolic loops are the same: there, the loop's mask is part of every access that could do harm. What happens once,
   and writes several elements, is none of theirs: it is refused, unless all lanes do the same.
-* Reading a slice is harmless, and never masked. Reading by index yields zero in lanes that do not take part.
+* Reading a slice is harmless, and never masked. Reading by index yields zero in lanes that do not take part. What is
+  read at one position is uniform, unless it tracks derivatives: each lane that takes part adds to its gradient then.
 
 The body of an evaluated loop is not run when no lane takes part; masks of one element are hence of no consequence
 there. Both sides of an evaluated branch are run, whatever lanes there are: accesses that are not per lane happen there
@@ -57,10 +58,10 @@ from drjit_core import (
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "begun", "cut_to", "depths", "elements", "fitting",
-           "gradient_elsewhere", "in_plain_code", "innermost_part", "innermost_width", "lane_mask", "made_from",
-           "masked_access", "masking", "note_origin", "note_read", "note_version", "note_writes", "on_part",
-           "part_depth", "part_of", "part_runs", "symbolic_width", "wholes", "widest_mask", "with_lanes",
+__all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "begun", "by_each_lane", "cut_to", "depths", "elements",
+           "fitting", "gradient_elsewhere", "in_plain_code", "innermost_part", "innermost_width", "lane_mask",
+           "made_from", "masked_access", "masking", "note_origin", "note_read", "note_version", "note_writes",
+           "on_part", "part_depth", "part_of", "part_runs", "symbolic_width", "wholes", "widest_mask", "with_lanes",
            "written_apart", "written_from"]
 
 TRUE = literal(BOOL, True)
@@ -415,6 +416,12 @@ def with_lanes(mask: core.Node, width: int) -> core.Node:
             some = _some(uncertain)
             result = some if result is TRUE else _and(result, some)
     return result
+
+
+def by_each_lane(mask: core.Node, source: core.Node) -> core.Node:
+    """A mask of a read of one element: each lane that takes part reads it if gradients are added up where it stands."""
+    lanes = widest_mask() if _begun and vertex_of(source) is not None else None
+    return with_lanes(mask, 1) if lanes is None else lanes if mask is TRUE else _and(mask, lanes)
 
 
 def _some(lanes: core.Node) -> core.Node:

@@ -16,6 +16,7 @@ from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 cdef dict _NOTHING
 cdef list _EMPTY
+cdef frozenset _NO_MEMORY
 
 
 cdef class SymbolicLoop(Functions):

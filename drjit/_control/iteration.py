@@ -42,6 +42,8 @@ _WORDS = Words(FUNCTION, "the body of this symbolic loop", "loop", "run the loop
 
 _NOTHING: dict[int, Any] = {}
 _EMPTY: list[Any] = []
+#: No positions of memory that is known beforehand.
+_NO_MEMORY: frozenset[int] = frozenset()
 
 
 class SymbolicLoop:
@@ -197,7 +199,7 @@ class SymbolicLoop:
         """What the compiler makes of it; most loops have nothing to do with derivatives."""
         variables = self.all_variables()
         presumed_ = len(variables) - self.count if self.variables is None else self.variables.presumed
-        memory = frozenset[int]() if self.variables is None else self.variables.memory(self.count)
+        memory = _NO_MEMORY if self.variables is None else self.variables.memory(self.count)
         if any_vertex():
             return repeat(variables, self.test, self.following, self.label, self.name_of, self.count,
                           self.max_iterations, _longest, presumed_, memory)

@@ -43,7 +43,7 @@ from drjit_core import (
     tracked,
 )
 
-from .._access.lanes import TRUE, begun, with_lanes
+from .._access.lanes import TRUE, begun, by_each_lane, with_lanes
 from .._base.nodes import broadcast
 from .._base.types import UINT32
 from .._functions.structure import Structure
@@ -206,9 +206,12 @@ def _with_gradients(grid: Grid, method: int, positions: Sequence[Node], codes: S
     return scatter(primal(memory), row, _NOWHERE, mask, _ADD, mode)
 
 
-def wanted(mask: Node, positions: Sequence[Node]) -> Node:
-    """A mask of lookups, without the lanes of constructs that take no part."""
-    return with_lanes(mask, max(mask.size, *[position.size for position in positions])) if begun else mask
+def wanted(mask: Node, positions: Sequence[Node], source: Node) -> Node:
+    """A mask of lookups in texels, without the lanes of constructs that take no part."""
+    if not begun:
+        return mask
+    width = max(mask.size, *[position.size for position in positions])
+    return with_lanes(mask, width) if width != 1 else by_each_lane(mask, source)
 
 
 def lookup(texels: Texels, border: Sequence[float] | None, method: int, positions: Sequence[Node],

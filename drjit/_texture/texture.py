@@ -569,7 +569,7 @@ class TextureBase:
             known.grid = key, grid_of(shape, self._modes, type_, static)
         grid = known.grid[1]
         colors = Colors(_table(COMPUTES_IN[type_], tensor._where)) if self._srgb else None
-        return Texels(grid, source, lookups.wanted(self._mask(function, active), positions), colors)
+        return Texels(grid, source, lookups.wanted(self._mask(function, active), positions, source), colors)
 
     def _in_single_precision(self, source: Node) -> Node:
         """Texels in half precision, of which gradients are added up in single precision."""

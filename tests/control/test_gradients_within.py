@@ -540,3 +540,50 @@ def test_derivatives_disabled_of_arguments_in_containers_and_given_twice(mode: s
     assert (tree.v.index_ad, tree.w.index_ad) == vertices and x.index_ad == before
     dr.backward(found)
     assert np.array_equal(x.grad, [2 * 3, 2, 6 * 3, 2])
+
+
+@pytest.mark.parametrize("opaque", [False, True])
+@pytest.mark.parametrize("numbers", [[1, 4, 2], [0, 4, 0], [1, 1, 1], [2, 3, 4, 2]])
+@pytest.mark.parametrize("construct", ["loop", "if", "else", "switch"])
+@pytest.mark.parametrize("read", [lambda t, i: dr.gather(F, t, i), lambda t, i: t[i]], ids=["gather", "key"])
+def test_each_lane_that_reads_at_one_position_adds_to_the_gradient(read: Callable[[Any, Any], Any], construct: str,
+                                                                   numbers: list[int], opaque: bool) -> None:
+    table = [0.5, 1.5, 2, -0.25]
+    expected = [0.0] * 4
+    for n in numbers:
+        reads = {"loop": range(n), "if": [1] * (n > 1), "else": [1] * (n <= 1), "switch": [1] * (n % 2 == 0)}[construct]
+        for i in reads:
+            expected[i] += 2 * table[i]
+    for mode in ("symbolic", "evaluated"):
+        t, n = F(table), UInt(numbers)
+        dr.enable_grad(t)
+        start = UInt(0 if construct == "loop" else 1)
+        if opaque:
+            start = dr.opaque(start)
+
+        def step(i: Any, t: Any = t) -> Any:
+            dr.backward_from(dr.square(read(t, i)))
+            return i + 1
+
+        if construct == "loop":
+            dr.while_loop((start, n), lambda i, n: i < n, lambda i, n, step=step: (step(i), n), mode=mode)
+        elif construct == "switch":
+            dr.switch(n % 2, [step, lambda i: i], start, mode=mode)
+        else:
+            sides = [step, lambda i: i] if construct == "if" else [lambda i: i, step]
+            dr.if_stmt((start,), n > 1, *sides, mode=mode)
+        assert list(t.grad) == expected
+
+
+def test_each_lane_that_looks_up_one_position_adds_to_the_gradient_of_the_texels() -> None:
+    for mode in MODES:
+        texels = dr.llvm.ad.TensorXf64([[[1], [2]], [[3], [4]]])
+        dr.enable_grad(texels)
+        texture = dr.llvm.ad.Texture2f64(texels)
+
+        def body(i: Any, n: Any, texture: Any = texture) -> Any:
+            dr.backward_from(texture.eval(dr.llvm.ad.Array2f64(0.25, 0.75))[0])
+            return i + 1, n
+
+        dr.while_loop((UInt(0), UInt(1, 4, 2)), lambda i, n: i < n, body, mode=mode)
+        assert list(texels.grad.array) == [0, 0, 7, 0]
