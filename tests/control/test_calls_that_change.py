@@ -125,15 +125,19 @@ def test_targets_that_find_an_argument_elsewhere_are_called_once(function: Calla
     assert len(calls) == 1
 
 
-def test_targets_that_rely_on_all_elements_of_an_argument_are_called_again() -> None:
+def test_targets_that_change_an_argument_and_rely_on_all_its_elements() -> None:
+    """An evaluated call gives the target some elements, of which the change would be missing in all."""
     array, other = Float(1, 2, 3, 4), Float(10, 20, 30, 40)
 
     def target(x: Any) -> Any:
         x += 1
         return array + other
 
-    found = dr.switch(UInt(0, 1, 0, 1), [target, lambda x: x], array, mode="evaluated")
-    assert list(found) == [11, 2, 33, 4] and list(array) == [2, 2, 4, 4]
+    with pytest.raises(RuntimeError, match=r"'targets\[0\]' changes the argument 'args\[0\]' in place"):
+        dr.switch(UInt(0, 1, 0, 1), [target, lambda x: x], array, mode="evaluated")
+    assert list(array) == [1, 2, 3, 4]
+    found = dr.switch(UInt(0, 1, 0, 1), [target, lambda x: x], array, mode="symbolic")
+    assert list(found) == [12, 2, 34, 4] and list(array) == [2, 2, 4, 4]
 
 
 @pytest.mark.parametrize("mode", MODES)
