@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import importlib
 import inspect
 import math
 import operator
@@ -23,7 +24,6 @@ import numpy as np
 
 import drjit as dr
 import drjit.array_api as xp
-from drjit.llvm.ad import Philox4x32
 
 from ._public import Array, array_of, axis_of, decided, floating, is_number, missing, named, of_type, on_host
 
@@ -416,19 +416,20 @@ class Generator:
         whether it is accepted, and its value. A loop asks until it is, with another stream for each element and
         iteration.
         """
-        count, real = math.prod(shape), dr.array_t(xp.float64.tensor)
+        count, real = math.prod(shape), dr.array_t(xp.float64.on(xp.policy.device))
         if not count:
             return xp.zeros(shape)
-        rng: Any = self._rng
+        rng: Any = self._rng()
         rng.random(real, 1)  # the next step, which no other number is drawn at in streams from 1 on
         state = rng.__drjit_children__()
         seed, step = state["seed"], dr.max(state["counter"]) if len(state["counter"]) > 1 else state["counter"]
         index, mask = dr.uint32_array_t(real), dr.mask_t(real)
+        stream = importlib.import_module(real.__module__).Philox4x32
         lane = dr.arange(index, count)
         given = [dr.detach(xp.broadcast_to(array, shape).astype(xp.float64).tensor.array) for array in parameters]
 
         def body(left: Any, attempt: Any, value: Any) -> tuple[Any, Any, Any]:
-            accepted, value = candidate(Philox4x32(seed, step, lane, attempt), *given)
+            accepted, value = candidate(stream(seed, step, lane, attempt), *given)
             return left & ~accepted, attempt + 1, value
 
         _, _, value = dr.while_loop((dr.full(mask, True, count), index(1), dr.zeros(real, count)),

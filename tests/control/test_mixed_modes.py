@@ -13,7 +13,7 @@ from drjit.llvm import Float, UInt32
 from drjit.llvm.ad import Float64
 
 LANES = 5
-LANE = dr.arange(UInt32, LANES)
+LANE = UInt32(range(LANES))
 BODIES = {
     "branch": lambda write, mode: dr.if_stmt((), LANE < 3, write, lambda: None, mode=mode),
     "loop": lambda write, mode: dr.while_loop(
