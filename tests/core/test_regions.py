@@ -26,13 +26,13 @@ from drjit_core.codegen.program import Program as Kernel
 from drjit_core.codegen.program import assemble
 from drjit_core.ir.verify import verify
 from drjit_core.llvm import emit, jit
-from drjit_core.ops.table import SCATTER, TWINS
+from drjit_core.ops.table import CAST, SCATTER, TWINS
 from drjit_core.passes.schedule import plan
 from drjit_core.runtime import disk
 from drjit_core.runtime.backends import LLVM
 from drjit_core.runtime.cpu import cache
 from drjit_core.runtime.cpu.target import CPU_TARGET
-from drjit_core.types import BFLOAT16, ReduceMode
+from drjit_core.types import BFLOAT16, BOOL, UINT8, UINT32, UINT64, ReduceMode
 from tests.core import regions
 from tests.core.harness import assert_same_bits, values
 
@@ -156,6 +156,15 @@ def check(seeds: range) -> None:
 
 
 _EXACT = frozenset(TWINS.values())
+#: Conversions that texts make anyway: masks are bytes in memory, and positions are extended by accesses.
+_MADE_ANYWAY = {(BOOL, UINT8), (UINT8, BOOL), (UINT64, UINT32)}
+
+
+def _has_text_of_another(node: Any) -> bool:
+    """Whether a node may have the text of one that is not the same."""
+    return TYPES[node.type].kind == "i" or node.type == BFLOAT16 or node.kind in _EXACT or \
+        node.kind == CAST and (node.type, node.d0.type) in _MADE_ANYWAY or \
+        node.kind == SCATTER and node.payload == ReduceMode.Direct.value
 
 
 class Kernels:
@@ -164,8 +173,8 @@ class Kernels:
     def __init__(self) -> None:
         self.text_of: dict[Any, str] = {}
         #: Keys by text, of kernels without signed integers and bfloat16, which texts often treat as unsigned integers,
-        #: and without rows that are their twins' exact form, which some types have one text for, and writes that do not
-        #: go together with their neighbours, of which there may be none.
+        #: and without rows that are their twins' exact form, which some types have one text for, conversions that texts
+        #: make anyway, and writes that do not go together with their neighbours, of which there may be none.
         self.key_of: dict[str, Any] = {}
         self.lookup = LLVM.compile
 
@@ -173,9 +182,8 @@ class Kernels:
         text, key = emit.emit(program, jit.lanes()), program.key
         if self.text_of.setdefault(key, text) != text:
             raise AssertionError(f"one key, two texts:\n{key}\n{self.text_of[key]}\n{text}")
-        if not any(TYPES[node.type].kind == "i" or node.type == BFLOAT16 or node.kind in _EXACT or node.kind == SCATTER
-                   and node.payload == ReduceMode.Direct.value
-                   for node in (*program.order, *program.scatters)) and self.key_of.setdefault(text, key) != key:
+        if not any(map(_has_text_of_another, (*program.order, *program.scatters))) and \
+                self.key_of.setdefault(text, key) != key:
             raise AssertionError(f"one text, two keys:\n{self.key_of[text]}\n{key}\n{text}")
 
     def __call__(self, program: Kernel) -> tuple[cache.CompiledKernel, bool]:

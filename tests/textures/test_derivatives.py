@@ -265,6 +265,21 @@ def test_textures_are_state_and_arguments(mode: str) -> None:
     assert found.numpy().tolist() == [1, 0]
 
 
+def second_order_matches(total: Any, kind: Any, places: Any, changes: Any) -> None:
+    """Second derivatives of a total by texels and positions, along changes of both, are differences of gradients."""
+    def gradient(step: float) -> Any:
+        texels, p = (cls(place + step * change) for cls, place, change in
+                     zip((TensorXf64, kind), places, changes, strict=True))
+        dr.enable_grad(texels, p)
+        dr.backward(total(texels, p))
+        return np.concatenate([dr.grad(texels).numpy().ravel(), dr.grad(p).numpy().ravel()])
+
+    expected = (gradient(1e-6) - gradient(-1e-6)) / 2e-6
+    _, found = dr.hvp(total, (TensorXf64(places[0]), kind(places[1])), (TensorXf64(changes[0]), kind(changes[1])))
+    found = np.concatenate([found[0].numpy().ravel(), found[1].numpy().ravel()])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)  # of differences at 1e-6 in double precision
+
+
 @pytest.mark.parametrize("mode", WrapMode)
 @pytest.mark.parametrize(("method", "dimension"), [
     ("eval", 1), ("eval", 2), ("eval", 3), ("eval_cubic", 1), ("eval_cubic", 2), ("eval_catmull_rom", 1),
@@ -281,16 +296,7 @@ def test_second_order_matches_differences_of_gradients(method: str, dimension: i
         x, y, *_ = everything(getattr(cls(texels, wrap_mode=mode, **options), method)(kind(p)))
         return dr.sum(x * y + x)
 
-    def gradient(step: float) -> Any:
-        texels, p = TensorXf64(data + step * changes[0]), kind(position + step * changes[1])
-        dr.enable_grad(texels, p)
-        dr.backward(total(texels, p))
-        return np.concatenate([dr.grad(texels).numpy().ravel(), dr.grad(p).numpy().ravel()])
-
-    expected = (gradient(1e-6) - gradient(-1e-6)) / 2e-6
-    _, found = dr.hvp(total, (TensorXf64(data), kind(position)), (TensorXf64(changes[0]), kind(changes[1])))
-    found = np.concatenate([found[0].numpy().ravel(), found[1].numpy().ravel()])
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    second_order_matches(total, kind, (data, position), changes)
 
 
 def repeated(look: Any, p: Any) -> Any:
@@ -327,16 +333,7 @@ def test_second_order_within_constructs_matches_differences(construct: Any, meth
 
         return dr.sum(construct(look, p))
 
-    def gradient(step: float) -> Any:
-        texels, p = TensorXf64(data + step * changes[0]), kind(position + step * changes[1])
-        dr.enable_grad(texels, p)
-        dr.backward(total(texels, p))
-        return np.concatenate([dr.grad(texels).numpy().ravel(), dr.grad(p).numpy().ravel()])
-
-    expected = (gradient(1e-6) - gradient(-1e-6)) / 2e-6
-    _, found = dr.hvp(total, (TensorXf64(data), kind(position)), (TensorXf64(changes[0]), kind(changes[1])))
-    found = np.concatenate([found[0].numpy().ravel(), found[1].numpy().ravel()])
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)  # of differences at 1e-6 in double precision
+    second_order_matches(total, kind, (data, position), changes)
 
 
 @pytest.mark.parametrize("method", ["eval", "eval_cubic"])
@@ -350,7 +347,7 @@ def test_lookups_that_nobody_wants_say_nothing_in_second_order(method: str) -> N
 
     gradient, product = dr.hvp(total, texels, texels)
     assert np.isfinite(gradient.numpy()).all() and np.isfinite(product.numpy()).all()
-    # of a quadratic form
+    # of a quadratic form; double precision
     np.testing.assert_allclose(product.numpy(), gradient.numpy(), rtol=1e-12)
 
 

@@ -1,9 +1,9 @@
 """Compilation of LLVM text to native code: the one module that imports llvmlite.
 
 LLVM can kill the process, so that what reaches it is text of our own or object code whose checksum was verified.
-Kernels live in an LLJIT under unique library names and are unloaded when their :class:`NativeCode` dies.  llvmlite and
-LLVM are loaded at the first compilation, not at import, which takes as long as all else that a first evaluation of a
-kernel on disk does: what is known of the machine by then is :func:`remembered <remember>`.
+Kernels live in memory of ours (:mod:`.objects`), or else in an LLJIT under unique library names, and are unloaded when
+their :class:`NativeCode` dies.  llvmlite and LLVM are loaded at the first compilation, not at import; a process whose
+kernels are on disk needs neither, since what LLVM says of the machine is :func:`remembered <remember>`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _asked() -> Host:
                 ".".join(map(str, binding.llvm_version_info)))
 
 
-_recall: Callable[[Callable[[], Host]], Host] = lambda ask: ask()  # noqa: E731
+_recall: Callable[[Callable[[], Host]], Host] | None = None
 
 
 def remember(recall: Callable[[Callable[[], Host]], Host]) -> None:
@@ -72,7 +72,7 @@ def remember(recall: Callable[[Callable[[], Host]], Host]) -> None:
 
 @cache
 def _host() -> Host:
-    return _recall(_asked)
+    return _asked() if _recall is None else _recall(_asked)
 
 
 @cache
@@ -121,7 +121,7 @@ def _machine(level: int) -> Any:
 
 @cache
 def engine() -> Any:
-    """What holds the code of all modules.
+    """What holds the code of modules that :mod:`.objects` does not load.
 
     Its linker is JITLink, which gives all sections of an object one block of memory.  The older one maps each section
     where there is room, and aborts the process when they come to lie more than 2 GiB apart; but on Windows, LLVM's own

@@ -23,14 +23,15 @@ def _host(ask: Callable[[], jit.Host]) -> jit.Host:
     libraries = [path for folder in folders for path in glob.glob(os.path.join(folder, "binding", "*llvmlite.*"))]
     try:
         with open("/proc/cpuinfo", "rb", buffering=0) as file:  # each further processor takes the system some time
-            words = [line for line in file.read(1 << 12).decode().partition("\n\n")[0].splitlines()
+            words = [line for line in file.read(1 << 12).decode("latin-1").partition("\n\n")[0].splitlines()
                      if not line.startswith(_CHANGES)]
         words += [path + identity(os.stat(path)) for path in libraries]
     except OSError:  # another system
         return ask()
     if not libraries:
         return ask()
-    return jit.Host(*remembered("\n".join(["host", *words]), lambda: "\n".join(ask()).encode()).decode().split("\n"))
+    words += jit.Host._fields
+    return jit.Host(*remembered("\n".join(words), lambda: "\n".join(ask()).encode()).decode().split("\n"))
 
 
 #: Lines of ``/proc/cpuinfo`` that are others at other times.
