@@ -43,14 +43,18 @@ from drjit_core import (
     undefined,
     while_loop,
 )
+from drjit_core.codegen.program import Program as Kernel
+from drjit_core.codegen.program import assemble
 from drjit_core.ir.node import forget
 from drjit_core.ir.trace import opaque as opaque_node
 from drjit_core.ops.table import INVALID, LITERAL
-from drjit_core.passes.schedule import Kernel
+from drjit_core.passes.schedule import plan
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from tests.core.harness import ALL_TYPES, BOOL, FLOATS, INT32, INTEGERS, TRUE, UINT32, UINT64, array, name_of, shared
 from tests.ops.samples import samples
 
-__all__ = ["Program", "Step", "generate", "minimised", "nearly", "smaller", "trace", "trace_unless_refused"]
+__all__ = ["Program", "Step", "generate", "kernels_of", "minimised", "nearly", "smaller", "trace",
+           "trace_unless_refused"]
 
 _TRACE: dict[int, Callable[..., Node]] = {**UNARY, **BINARY, **TERNARY}
 _DRAWS = 6
@@ -109,11 +113,14 @@ _NOWHERE = SimpleNamespace(backend=SimpleNamespace(heap=None), address=0, nbytes
                            ticket=0)
 
 
-def leave_as_if_run(kernel: Kernel) -> None:
-    """What a kernel computes is evaluated, in memory that is never accessed; the same traced again is another node."""
-    for node in (*kernel.outputs, *kernel.undefined):
-        forget(node)
-        node.become_evaluated(_NOWHERE)
+def kernels_of(roots: Sequence[Node]) -> Iterator[Kernel]:
+    """The kernels that would evaluate nodes, each left as if it had run: what it computes is in memory that is never
+    accessed, and the same traced again is another node.  Literals are not evaluated, as elsewhere: all hold them."""
+    for kernel in plan([root for root in roots if root.kind != LITERAL], CPU_TARGET):
+        yield assemble(kernel, CPU_TARGET)
+        for node in (*kernel.outputs, *kernel.undefined):
+            forget(node)
+            node.become_evaluated(_NOWHERE)
 
 
 def generate(seed: int, length: int | None = None) -> Program:

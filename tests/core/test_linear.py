@@ -15,13 +15,12 @@ import drjit_core as core
 from drjit_core import KIND, Node, ReduceMode, ReduceOp, bitcast, cast, counter, gather, interpret, literal, ops, reduce
 from drjit_core.codegen.linear import Block, Function, Instruction, Linear
 from drjit_core.codegen.linearize import linearize
-from drjit_core.codegen.program import Program, assemble
+from drjit_core.codegen.program import Program
 from drjit_core.ir.build import undefined
 from drjit_core.ir.trace import opaque, scatter
 from drjit_core.llvm import emit
 from drjit_core.llvm.function import FunctionEmitter
 from drjit_core.ops.table import CALL, COND, LITERAL, LOOP, SCATTER
-from drjit_core.passes.schedule import plan
 from drjit_core.runtime.cpu.target import CPU_TARGET
 from tests.core import regions
 from tests.core.harness import (
@@ -380,10 +379,7 @@ def test_a_linear_program_has_no_cycles_and_takes_its_nodes_along(calls: bool) -
 def random_kernels(seeds: range) -> Iterator[Program]:
     """Kernels of random programs with regions and memory nested in each other."""
     for seed in seeds:
-        roots = [root for root in regions.trace(regions.generate(seed)) if root.kind != LITERAL]
-        for kernel in plan(roots, CPU_TARGET):
-            yield assemble(kernel, CPU_TARGET)
-            regions.leave_as_if_run(kernel)
+        yield from regions.kernels_of(regions.trace(regions.generate(seed)))
 
 
 def test_blocks_and_last_uses_of_random_programs() -> None:

@@ -23,15 +23,12 @@ from drjit_core import (
     scoped_set_flag,
 )
 from drjit_core.codegen.program import Program as Kernel
-from drjit_core.codegen.program import assemble
 from drjit_core.ir.verify import verify
 from drjit_core.llvm import emit, jit
 from drjit_core.ops.table import CAST, SCATTER, TWINS
-from drjit_core.passes.schedule import plan
 from drjit_core.runtime import disk
 from drjit_core.runtime.backends import LLVM
 from drjit_core.runtime.cpu import cache
-from drjit_core.runtime.cpu.target import CPU_TARGET
 from drjit_core.types import BFLOAT16, BOOL, UINT8, UINT32, UINT64, ReduceMode
 from tests.core import regions
 from tests.core.harness import assert_same_bits, values
@@ -224,9 +221,8 @@ def check_keys(seeds: range, variants: int) -> Kernels:
     for seed in seeds:
         program, rng = regions.generate(seed), np.random.default_rng(seed)
         for _ in range(variants):
-            for kernel in plan(regions.trace_unless_refused(program) or [], CPU_TARGET):
-                kernels.add(assemble(kernel, CPU_TARGET))
-                regions.leave_as_if_run(kernel)
+            for kernel in regions.kernels_of(regions.trace_unless_refused(program) or []):
+                kernels.add(kernel)
             program = regions.nearly(program, rng)
     return kernels
 
