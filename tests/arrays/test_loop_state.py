@@ -251,14 +251,18 @@ def test_tables_as_state(mode: str, size: int) -> None:
 
 
 @mode
+@pytest.mark.parametrize("held", [None, 5])
 @pytest.mark.parametrize("zero", [lambda v: v * 0, lambda v: v ^ v, dr.zeros_like, lambda v: dr.select(v == v, 0, v),
                                   lambda v: dr.zeros(UInt, dr.width(v)), lambda v: dr.arange(UInt, dr.width(v))],
                          ids=["product", "difference", "zeros_like", "select", "width", "counter"])
 @pytest.mark.parametrize("write", [True, False])
-def test_constants_of_a_body_do_not_make_a_loop_as_wide_as_a_table(mode: str, zero: Any, write: bool) -> None:
+def test_constants_of_a_body_do_not_make_a_loop_as_wide_as_a_table(mode: str, zero: Any, write: bool,
+                                                                   held: int | None) -> None:
     """They are as wide as the variables they are made from, which were as wide as the table when it was not known yet
-    that the body leaves that alone; and a loop of five elements writes five times what one of one element does."""
+    that the body leaves that alone; and a loop of five elements writes five times what one of one element does.  That
+    the program holds a counter of five elements, which one in the body would be if it had as many, changes nothing."""
     hits = dr.zeros(UInt, 1)
+    counter = held and dr.arange(UInt, held)
 
     def body(i: UInt, v: UInt, table: Float) -> tuple[UInt, UInt, Float]:
         if write:
@@ -268,6 +272,15 @@ def test_constants_of_a_body_do_not_make_a_loop_as_wide_as_a_table(mode: str, ze
     i, v, table = dr.while_loop((UInt(0), UInt(3), Float(1, 2, 3, 4, 5)), lambda i, v, table: i < 3, body, mode=mode)
     assert list(i) == [3] and list(v) == [0] and list(table) == [1, 2, 3, 4, 5]
     assert list(hits) == [3 if write else 0]
+    assert held is None or list(counter) == [0, 1, 2, 3, 4]
+
+
+@mode
+def test_a_loop_is_as_wide_as_a_counter_that_a_body_captures_which_asks_for_a_width(mode: str) -> None:
+    counter = dr.arange(UInt, 5)
+    i, v, _ = dr.while_loop((UInt(0), UInt(1), Float(1, 2, 3, 4, 5)), lambda i, v, table: i < 3,
+                            lambda i, v, table: (i + 1, v + counter * dr.width(v), table), mode=mode)
+    assert dr.all(i == 3) and list(v) == [1 + 11 * k if mode == "evaluated" else 1 + 15 * k for k in range(5)]
 
 
 @mode

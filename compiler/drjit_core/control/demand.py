@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from ..ir.node import Node
 from ..ir.region import Control, Loop, is_local, operands
-from ..ops.table import IS_WRITE, PHI, RESULT
+from ..ops.table import COUNTER, IS_WRITE, LITERAL, PHI, RESULT
 
-__all__ = ["Demand"]
+__all__ = ["Demand", "dependents", "is_of_sizes"]
 
 
 _id = operator.attrgetter("id")
@@ -92,3 +92,18 @@ def dependents(nodes: Iterable[Node], origins: Collection[int]) -> set[int]:
         if not depends.isdisjoint([operand.id for operand in operands(node)]):
             depends.add(node.id)
     return depends.difference(origins)
+
+
+def is_of_sizes(node: Node) -> bool:
+    """Whether a value is computed of counters and literals alone: whoever knows a size may make it."""
+    seen: set[int] = set()
+    todo = [node]
+    while todo:
+        node = todo.pop()
+        if node.id not in seen:
+            seen.add(node.id)
+            inner = operands(node)
+            if not inner and node.kind not in (COUNTER, LITERAL):
+                return False
+            todo += inner
+    return True

@@ -22,6 +22,7 @@ from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, LITERAL, LOOP, PHI
 from ..types import BOOL, TYPES
 from .alike import check_alike
 from .construct import Construct, Functions, Traced, raised_here, results_of, written_widths
+from .demand import is_of_sizes
 from .hoist import hoisted
 from .inline import MAKERS, Again
 from .source import Source, depending
@@ -281,16 +282,18 @@ class _Loop(Construct):
             else:
                 # Variables that turned out to be left alone may have made it wider than what remains. What the body
                 # captures proves the contrary if it was there before, and is no constant: these may be as wide as the
-                # variables they were made from.
+                # variables they were made from. So may be what follows from a size alone, if the body asked for one:
+                # a counter that it makes is the one that was there before.
                 found = outer.live.size if region.writes and outer is not None and outer.live is not None else 1
                 for i in range(len(self.initial)):
                     value = self.initial[i]
                     if value.size > found and i not in apart:
                         found = value.size
                 entering = self.called[0].masks[0] if self.called else None
+                asked = entering is not None and self.called[0].region.asked
                 for value in region.captures:
                     if grown or value.kind == EVALUATED or value.kind != LITERAL and entering is not None and \
-                            value.id < entering.id:
+                            value.id < entering.id and not (asked and is_of_sizes(value)):
                         found = max(found, value.size)
                 if found == size or narrowed:
                     if (self.kept or self.has_deferred()) and not self.leaves_trace(size):
