@@ -164,10 +164,10 @@ def _has_text_of_another(node: Any) -> bool:
         node.kind == SCATTER and node.payload == ReduceMode.Direct.value
 
 
-def _words(key: bytes) -> list[int]:
-    """What a key says, whatever the order: numbers that are baked in have no text, wherever among the leaves they
-    stand."""
-    return sorted(memoryview(key).cast("q"))
+def _words(key: bytes) -> set[int]:
+    """What a key says, whatever the order, and however often: numbers that are baked in have no text, wherever among
+    the leaves they stand, and whether two of them are one node or two."""
+    return set(memoryview(key).cast("q"))
 
 
 class Kernels:
