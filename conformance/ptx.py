@@ -131,7 +131,7 @@ def kernels_of_programs(count: int, architecture: int) -> list[str]:
             try:
                 evaluate(makers[seed % 3](seed))
             except (SymbolicValue, NotImplementedError):
-                continue  # refused, or a step
+                continue  # refused
     return [kernel.text for kernel in backend.kernels.values()]
 
 

@@ -5,7 +5,8 @@ again where structured control flow joins; who spins lets others go on.  With a 
 anywhere go on instead, which shows races.
 
 The machine is strict where hardware is undefined or faults: addresses that are misaligned or belong to nobody, shuffles
-and barriers that not all threads of a warp or block reach, and registers that are read before they are written.
+and barriers that not all threads of a warp or block reach, registers that are read before they are written, and memory
+that one launch both writes and reads as constant (``ld.global.nc``, whose cache does not see what is written).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import arithmetic
-from .memory import Fault, Memory
+from .memory import GRANULE, Fault, Memory
 from .text import BITS, DTYPES, Function, Instruction, parse
 
 __all__ = ["Fault", "Machine", "Memory", "parse"]
@@ -40,6 +41,7 @@ class Machine:
         self.random = None if seed is None else np.random.default_rng(seed)
         self.functions: dict[str, Function] = {}
         self.executed = 0  # instructions, each for all of the threads that came to it together
+        self.uses = Uses(self.memory)
 
     def launch(self, functions: dict[str, Function], name: str, parameters: Mapping[str, Any], blocks: int,
                threads: Sequence[int]) -> None:
@@ -55,7 +57,36 @@ class Machine:
         shared = functions[name].bytes["shared"]
         if shared:
             frame.shared = np.full((blocks, (shared + 15) // 8 * 8), 0xA5, np.uint8)
-        frame.run()
+        try:
+            frame.run()
+        finally:
+            self.uses.forget()
+
+
+class Uses:
+    """What a launch has read as constant, and what it has written, of granules of memory."""
+
+    CONSTANT, WRITTEN = 1, 2
+
+    def __init__(self, memory: Memory) -> None:
+        self._marks = np.zeros(len(memory.owned), np.uint8)
+        self._marked: list[Any] = []
+
+    def note(self, use: int, at: Any, line: str) -> None:
+        """Some bytes are used; faults if they are used in the other way as well."""
+        granules = at // GRANULE
+        marks = self._marks[granules]
+        if (marks & ~np.uint8(use)).any():
+            raise Fault(f"{line}: memory that the launch both writes and reads as constant")
+        if not marks.all():
+            self._marks[granules] = use
+            self._marked.append(granules)
+
+    def forget(self) -> None:
+        """The launch has ended."""
+        for granules in self._marked:
+            self._marks[granules] = 0
+        self._marked.clear()
 
 
 class Frame:
@@ -537,11 +568,13 @@ def _loaded(function: Function, parts: list[str], operands: list[str], line: str
     puts = [_put(function, name, f"b{bits}") for name, bits in zip(names, own, strict=True)]
     if space == "param":
         return _loaded_parameter(function, base, offset, dtype, own[0], puts[0])
-    address, size = _source(function, base, "u64"), dtype.itemsize
+    address, size, is_constant = _source(function, base, "u64"), dtype.itemsize, "nc" in parts
 
     def run(frame: Frame, chosen: Any) -> None:
         addresses = address(frame, chosen) + np.uint64(offset & (1 << 64) - 1)
         first = frame.locate(space, addresses, size, size * len(puts), line)
+        if is_constant:
+            frame.machine.uses.note(Uses.CONSTANT, first * size, line)
         for place, put in enumerate(puts):
             put(frame, chosen, _widened(frame.read(space, first + place, dtype, chosen), own[place]))
     return run
@@ -592,6 +625,8 @@ def _stored(function: Function, parts: list[str], operands: list[str], line: str
     def run(frame: Frame, chosen: Any) -> None:
         addresses = address(frame, chosen) + np.uint64(offset & (1 << 64) - 1)
         first = frame.locate(space, addresses, size, size * len(sources), line)
+        if space == "global":
+            frame.machine.uses.note(Uses.WRITTEN, first * size, line)
         for place, source in enumerate(sources):
             frame.write(space, first + place, value(source, frame, chosen), chosen)
     return run
@@ -622,6 +657,7 @@ def _updated(function: Function, parts: list[str], operands: list[str], line: st
 
     def run(frame: Frame, chosen: Any) -> None:
         at = frame.locate("global", address(frame, chosen) + np.uint64(offset), dtype.itemsize, dtype.itemsize, line)
+        frame.machine.uses.note(Uses.WRITTEN, at * dtype.itemsize, line)
         memory, values = frame.machine.memory.views[dtype.str[1:]], [source(frame, chosen) for source in sources]
         with np.errstate(all="ignore"):
             if put is None:

@@ -16,13 +16,15 @@ from typing import Any, NamedTuple, NoReturn
 
 from .errors import DriverError, NoDevice
 
-__all__ = ["OLDEST", "Driver", "Natives"]
+__all__ = ["OLDEST", "OUT_OF_MEMORY", "Driver", "Natives"]
 
 #: The oldest version of the driver: parameters of 32 KiB came with it.
 OLDEST = 12010
+#: The status of what there is no memory for.
+OUT_OF_MEMORY = 2
 _LIBRARY = "libcuda.so.1"
 
-_OUT_OF_MEMORY = 2
+_NO_DEVICE = 100
 _NAME_LENGTH, _LOG_LENGTH = 128, 1 << 13
 # CUdevice_attribute, CUfunction_attribute, CUjit_option, CUjitInputType, CUmemPool_attribute
 _MAJOR, _MINOR, _MULTIPROCESSORS = 75, 76, 16
@@ -115,17 +117,21 @@ class Driver:
         try:
             status = cuda.cuInit(0)
             cuda.cuDriverGetVersion(ctypes.byref(version))
+            self._name_of_error = cuda.cuGetErrorName
         except AttributeError as error:
             raise NoDevice(f"{library} is no CUDA driver: {error}") from None
         if version.value < OLDEST:
             found, oldest = (f"{value // 1000}.{value % 1000 // 10}" for value in (version.value, OLDEST))
             raise NoDevice(f"the CUDA driver is too old: its version is {found}, kernels need {oldest}")
         if status:
-            raise NoDevice(f"the CUDA driver has no device (cuInit: {status})")
-        self._name_of_error = cuda.cuGetErrorName
+            raise NoDevice("the CUDA driver has no device" if status == _NO_DEVICE else
+                           f"the CUDA driver cannot be used: {DriverError('cuInit', self._name(status), status)}")
         self._functions: dict[str, Any] = {}
         for name, arguments in _FUNCTIONS.items():
-            function = self._functions[name] = cuda[name]  # an object of its own, whose arguments nobody else sets
+            try:
+                function = self._functions[name] = cuda[name]  # an object of its own, whose arguments nobody else sets
+            except AttributeError as error:
+                raise NoDevice(f"the CUDA driver lacks a function: {error}") from None
             function.argtypes = arguments
         self._launch, self._allocate, self._release, self._upload = (self._functions[name] for name in (
             "cuLaunchKernel", "cuMemAllocFromPoolAsync", "cuMemFreeAsync", "cuMemcpyHtoDAsync_v2"))
@@ -160,12 +166,16 @@ class Driver:
 
     def fail(self, function: str, status: int, details: Any = None) -> NoReturn:
         """Raise what a status means that a function has returned."""
-        if status == _OUT_OF_MEMORY:
-            raise MemoryError
+        if status == OUT_OF_MEMORY:
+            raise MemoryError(f"the GPU has no memory left: {function}")
+        log = "" if details is None else details.value.decode(errors="replace").strip()[:2000]
+        raise DriverError(function, self._name(status), status, log)
+
+    def _name(self, status: int) -> str:
+        """What the driver calls a status."""
         text = ctypes.c_char_p()
         self._name_of_error(status, ctypes.byref(text))
-        log = "" if details is None else details.value.decode(errors="replace").strip()[:2000]
-        raise DriverError(function, (text.value or b"").decode(), status, log)
+        return (text.value or b"an error without a name").decode()
 
     def _attribute(self, attribute: int, number: ctypes.c_int) -> int:
         value = ctypes.c_int()
@@ -222,6 +232,7 @@ class Driver:
 
     def facts_of(self, function: int) -> dict[str, int]:
         """Registers, and bytes of local and shared memory, of a kernel."""
+        self.enter()
         found, value = {}, ctypes.c_int()
         for what, attribute in (("registers", _REGISTERS), ("local", _LOCAL), ("shared", _SHARED)):
             self._call("cuFuncGetAttribute", ctypes.byref(value), attribute, function)
