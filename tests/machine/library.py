@@ -24,7 +24,8 @@ _I, _U, _S, _P, _D = ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void
 PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuInit": (_U,), "cuDriverGetVersion": (_P,), "cuGetErrorName": (_I, _P), "cuDeviceGet": (_P, _I),
     "cuDeviceGetName": (_P, _I, _I), "cuDeviceTotalMem_v2": (_P, _I), "cuDeviceGetAttribute": (_P, _I, _I),
-    "cuDevicePrimaryCtxRetain": (_P, _I), "cuCtxSetCurrent": (_P,), "cuCtxSynchronize": (),
+    "cuDevicePrimaryCtxRetain": (_P, _I), "cuCtxGetCurrent": (_P,), "cuCtxSetCurrent": (_P,),
+    "cuCtxPushCurrent_v2": (_P,), "cuCtxPopCurrent_v2": (_P,), "cuCtxSynchronize": (),
     "cuStreamCreate": (_P, _U), "cuStreamSynchronize": (_P,), "cuStreamWaitEvent": (_P, _P, _U),
     "cuMemPoolCreate": (_P, _P), "cuMemPoolSetAttribute": (_P, _I, _P), "cuMemPoolTrimTo": (_P, _S),
     "cuMemAllocFromPoolAsync": (_P, _S, _P, _P), "cuMemFreeAsync": (_D, _P),
@@ -42,7 +43,7 @@ _NAMES = {1: "INVALID_VALUE", 2: "OUT_OF_MEMORY", 100: "NO_DEVICE", 201: "INVALI
           701: "LAUNCH_OUT_OF_RESOURCES", 803: "SYSTEM_DRIVER_MISMATCH"}
 _INVALID_VALUE, _OUT_OF_MEMORY, _INVALID_CONTEXT, _INVALID_HANDLE, _NOT_FOUND, _NOT_READY = 1, 2, 201, 400, 500, 600
 #: Functions that ask for no context.
-_WITHOUT = ("cuDevice", "cuInit", "cuDriver", "cuGet", "cuCtxSetCurrent")
+_WITHOUT = ("cuDevice", "cuInit", "cuDriver", "cuGet", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxPush")
 _UNTIMED = 2
 #: The default streams.
 _ALWAYS = (0, 1, 2)
@@ -99,7 +100,7 @@ class Library:
                     return self.refuses.pop(name)
                 if name in self.always:
                     return self.always[name]
-                if not name.startswith(_WITHOUT) and not getattr(self._thread, "context", None):
+                if not name.startswith(_WITHOUT) and not self.context():
                     return _INVALID_CONTEXT
                 work(*(0 if each is None else each for each in arguments))
             except Refused as refused:
@@ -130,7 +131,9 @@ class Library:
         del self.handles[handle]
 
     def _stream(self, handle: int) -> None:
-        if handle not in _ALWAYS:
+        if handle in _ALWAYS:
+            self._ours()  # of the current context
+        else:
             self._get("stream", handle)
 
     def _memory(self, address: int, nbytes: int) -> Any:
@@ -169,18 +172,54 @@ class Library:
         _put(value, {75: self.device.architecture // 10, 76: self.device.architecture % 10, 16: 1}[attribute], _I)
 
     def _cuDevicePrimaryCtxRetain(self, context: int, device: int) -> None:
-        self._new("context", context)
+        self._new("context", context, "ours")
+
+    def context(self) -> int:
+        """The current one of the calling thread, 0 if it has none."""
+        return self._contexts()[-1]
+
+    def _contexts(self) -> list[int]:
+        contexts: list[int] | None = getattr(self._thread, "contexts", None)
+        if contexts is None:
+            contexts = self._thread.contexts = [0]
+        return contexts
+
+    def _cuCtxGetCurrent(self, context: int) -> None:
+        _put(context, self.context())
 
     def _cuCtxSetCurrent(self, context: int) -> None:
         self._get("context", context)
-        self._thread.context = context
+        self._contexts()[-1] = context
+
+    def _cuCtxPushCurrent(self, context: int) -> None:
+        self._get("context", context)
+        self._contexts().append(context)
+
+    def _cuCtxPopCurrent(self, context: int) -> None:
+        if len(self._contexts()) < 2:
+            raise Refused(_INVALID_CONTEXT)
+        _put(context, self._contexts().pop())
 
     def _cuCtxSynchronize(self) -> None:
+        self._ours()
         self.device.wait_for_all()
+
+    def _ours(self) -> None:
+        """Other devices have nothing of what is here: the context is the first one."""
+        if self._get("context", self.context()) != "ours":
+            raise Refused(_INVALID_HANDLE)
+
+    def other_context(self) -> int:
+        """Let the calling thread work with another device, as another library does; the context of that."""
+        context = ctypes.c_void_p()
+        self._new("context", ctypes.addressof(context), "theirs")
+        self._contexts()[-1] = context.value or 0
+        return self.context()
 
     # --- streams and events ------------------------------------------------------------------------------------------
 
     def _cuStreamCreate(self, stream: int, flags: int) -> None:
+        self._ours()
         self._new("stream", stream)
 
     def _cuStreamSynchronize(self, stream: int) -> None:
@@ -188,6 +227,7 @@ class Library:
         self.device.wait()
 
     def _cuEventCreate(self, event: int, flags: int) -> None:
+        self._ours()
         self._new("event", event, {"timed": not flags & _UNTIMED})
 
     def _cuEventRecord(self, event: int, stream: int) -> None:
@@ -272,6 +312,7 @@ class Library:
     # --- kernels -----------------------------------------------------------------------------------------------------
 
     def _cuLinkCreate(self, count: int, options: int, values: int, state: int) -> None:
+        self._ours()
         assert count == 2 and list((_I * 2).from_address(options)) == [5, 6]  # a text for errors, and its length
         log, length = (ctypes.c_size_t * 2).from_address(values)
         self._new("linker", state, {"log": log, "length": length & 0xFFFFFFFF, "code": None})
@@ -299,9 +340,11 @@ class Library:
         self._drop("linker", state)
 
     def _cuModuleLoadData(self, module: int, image: int) -> None:
+        self._ours()
         self._new("module", module, self.device.load(ctypes.string_at(image)))
 
     def _cuModuleUnload(self, module: int) -> None:
+        self._ours()
         self._drop("module", module)
 
     def _cuModuleGetFunction(self, function: int, module: int, name: int) -> None:

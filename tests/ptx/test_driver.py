@@ -137,6 +137,33 @@ def test_threads_have_the_context_before_they_ask(device: GPU) -> None:
     assert not failed
 
 
+def test_threads_keep_the_device_that_others_have_chosen(device: GPU, library: Library) -> None:
+    """What belongs to the current context is made in ours all the same."""
+    x = array(numbers(), FLOAT32)
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            chosen = library.other_context()
+            with on_backend(device), scoped_set_flag(JitFlag.KernelHistory):
+                for make, expected, _ in KINDS:
+                    for _ in range(2):
+                        assert np.allclose(values(make(x)), expected(numbers()), rtol=1e-5)
+                        assert library.context() == chosen
+                kernel_history()
+                device.exchange.takes(1)
+                device.exchange.returned(0xBAD)
+                device.flush()
+            assert library.context() == chosen
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert not failed
+
+
 def test_what_streams_wait_for(device: GPU, library: Library) -> None:
     driver, machine = device.driver, library.device
     driver.order(driver.stream, 2)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
 from .errors import DriverError, NoDevice
@@ -46,7 +47,10 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuDeviceTotalMem_v2": (_POINTER, _INT),
     "cuDeviceGetAttribute": (_POINTER, _INT, _INT),
     "cuDevicePrimaryCtxRetain": (_POINTER, _INT),
+    "cuCtxGetCurrent": (_POINTER,),
     "cuCtxSetCurrent": (_POINTER,),
+    "cuCtxPushCurrent_v2": (_POINTER,),
+    "cuCtxPopCurrent_v2": (_POINTER,),
     "cuStreamCreate": (_POINTER, _INT),
     "cuStreamSynchronize": (_POINTER,),
     "cuMemPoolCreate": (_POINTER, _POINTER),
@@ -95,7 +99,7 @@ class _Extra(ctypes.Structure):
 
 
 class _Thread(threading.local):
-    """What a thread has of its own; the context is its current one as soon as it looks here."""
+    """What a thread has of its own; it has a current context as soon as it looks here."""
 
     def __init__(self, driver: Driver) -> None:
         driver.use()
@@ -182,13 +186,31 @@ class Driver:
         self._call("cuDeviceGetAttribute", ctypes.byref(value), attribute, number.value)
         return value.value
 
+    def _current(self) -> int:
+        return self._made("cuCtxGetCurrent")
+
     def use(self) -> None:
-        """Make the context the current one of the calling thread."""
-        self._call("cuCtxSetCurrent", self._context)
+        """Let the calling thread have a current context: that of another device, which another library has chosen,
+        stays."""
+        if not self._current():
+            self._call("cuCtxSetCurrent", self._context)
 
     def enter(self) -> None:
         """Let the calling thread use the device: what it has is made when it asks for the first time."""
         self._thread.address  # noqa: B018
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        """For what belongs to the current context, modules and events: let that be ours."""
+        self.enter()
+        if self._current() == self._context:
+            yield
+            return
+        self._call("cuCtxPushCurrent_v2", self._context)
+        try:
+            yield
+        finally:
+            self._made("cuCtxPopCurrent_v2")
 
     def natives(self) -> Natives | None:
         """The functions for who launches without Python."""
@@ -199,7 +221,10 @@ class Driver:
 
     def assemble(self, text: str) -> bytes:
         """The code of a module in PTX."""
-        self.enter()
+        with self._inside():
+            return self._assembled(text)
+
+    def _assembled(self, text: str) -> bytes:
         log = ctypes.create_string_buffer(_LOG_LENGTH)
         options = (ctypes.c_int * 2)(_ERRORS, _LENGTH_OF_ERRORS)
         values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _LOG_LENGTH)
@@ -217,18 +242,18 @@ class Driver:
 
     def load(self, code: bytes) -> int:
         """A module of some code."""
-        self.enter()
-        return self._made("cuModuleLoadData", code)
+        with self._inside():
+            return self._made("cuModuleLoadData", code)
 
     def unload(self, module: int) -> None:
         """Forget a module."""
-        self.enter()
-        self._call("cuModuleUnload", module)
+        with self._inside():
+            self._call("cuModuleUnload", module)
 
     def function(self, module: int, name: str) -> int:
         """A kernel of a module."""
-        self.enter()
-        return self._made("cuModuleGetFunction", module, name.encode())
+        with self._inside():
+            return self._made("cuModuleGetFunction", module, name.encode())
 
     def facts_of(self, function: int) -> dict[str, int]:
         """Registers, and bytes of local and shared memory, of a kernel."""
@@ -256,9 +281,9 @@ class Driver:
 
     def mark(self) -> int:
         """A point in the order of what is asked for."""
-        self.enter()
-        event = self._made("cuEventCreate", 0)
-        self._call("cuEventRecord", event, self._stream)
+        with self._inside():
+            event = self._made("cuEventCreate", 0)
+            self._call("cuEventRecord", event, self._stream)
         return event
 
     def passed(self, point: int) -> bool:
@@ -272,18 +297,18 @@ class Driver:
     def order(self, before: int, after: int) -> None:
         """Let what a stream is asked for from now on wait for what another one has been asked for: handles of streams,
         1 is the default one, 2 that of the calling thread."""
-        self.enter()
-        event = self._made("cuEventCreate", _UNTIMED)
-        try:
-            self._call("cuEventRecord", event, before)
-            self._call("cuStreamWaitEvent", after, event, 0)
-        finally:
-            self._call("cuEventDestroy_v2", event)  # which waits until nobody waits for it
+        with self._inside():
+            event = self._made("cuEventCreate", _UNTIMED)
+            try:
+                self._call("cuEventRecord", event, before)
+                self._call("cuStreamWaitEvent", after, event, 0)
+            finally:
+                self._call("cuEventDestroy_v2", event)  # which is kept until nobody waits for it
 
     def wait_for_all(self) -> None:
         """Wait for what all streams have been asked for, those of others as well."""
-        self.enter()
-        self._call("cuCtxSynchronize")
+        with self._inside():
+            self._call("cuCtxSynchronize")
 
     def device_of(self, address: int) -> int:
         """The number of the device that some memory belongs to, -1 if it is none that the driver knows."""
