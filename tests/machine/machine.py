@@ -287,8 +287,8 @@ class Frame:
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
-#: Instructions of several threads of a warp, the last operand of which says which.
-_OF_PARTIES = ("shfl", "vote", "match")
+#: Instructions of several threads of a warp, the last operand of which says which; and those of all of its threads.
+_OF_PARTIES, _OF_ALL = ("shfl", "vote", "match"), ("bar", "mma")
 
 
 def _bits(table: Any) -> Any:
@@ -332,8 +332,8 @@ def _step(function: Function, instruction: Instruction) -> Step:
     if predicate is None:
         mask = _source(function, instruction.operands[-1], "u32") if name in _OF_PARTIES and \
             instruction.operands[-1] != "-1" else None
-        return Step(run, waits=name in ("bar", *_OF_PARTIES), mask=mask)
-    if name in ("bar", *_OF_PARTIES):
+        return Step(run, waits=name in (*_OF_ALL, *_OF_PARTIES), mask=mask)
+    if name in (*_OF_ALL, *_OF_PARTIES):
         raise SyntaxError(f"nobody may be left out: {instruction.line}")
 
     def guarded(frame: Frame, chosen: Any) -> None:
@@ -730,6 +730,46 @@ def _shuffled(function: Function, parts: list[str], operands: list[str], line: s
     return run
 
 
+def _multiplied(function: Function, parts: list[str], operands: list[str], line: str) -> Any:
+    """The product of matrices that the threads of a warp have the elements of, as the PTX manual says."""
+    type_ = parts[-2]
+    if parts[1:] != ["sync", "aligned", "m16n8k16", "row", "col", "f32", type_, type_, "f32"] or type_ not in (
+            "f16", "bf16"):
+        raise SyntaxError(line)
+    target, *given = map(_listed, operands)
+    if [len(target), *map(len, given)] != [4, 4, 2, 4]:
+        raise SyntaxError(line)
+    puts = [_put(function, name, "f32") for name in target]
+    *factors, sums = [[_source(function, name, of) for name in names]
+                      for names, of in zip(given, ("u32", "u32", "f32"), strict=True)]
+    group, pair = np.arange(WARP) // 4, np.arange(WARP) % 4 * 2
+
+    def halves(words: Any) -> Any:
+        """Both numbers of each word, the lower half first."""
+        each = np.ascontiguousarray(words.reshape(-1, WARP)).view(np.uint16).reshape(-1, WARP, 2)
+        if type_ == "f16":
+            return each.view(np.float16).astype(np.float64)
+        return (each.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+
+    def run(frame: Frame, chosen: Any) -> None:
+        (a, b), c = [[halves(value(frame, chosen)) for value in values] for values in factors], [
+            value(frame, chosen).reshape(-1, WARP) for value in sums]
+        count = len(c[0])
+        left, right, total = np.empty((count, 16, 16)), np.empty((count, 16, 8)), np.empty((count, 16, 8))
+        for k in range(2):
+            for number in range(4):
+                left[:, group + 8 * (number % 2), pair + k + 8 * (number // 2)] = a[number][:, :, k]
+            for number in range(2):
+                right[:, pair + k + 8 * number, group] = b[number][:, :, k]
+                total[:, group + 8 * number, pair + k] = c[2 * number + k]
+        with np.errstate(all="ignore"):
+            result = (left @ right + total).astype(np.float32)
+        for number in range(2):
+            for k in range(2):
+                puts[2 * number + k](frame, chosen, result[:, group + 8 * number, pair + k].reshape(-1))
+    return run
+
+
 def _barrier(function: Function, parts: list[str], operands: list[str], line: str) -> Any:
     if (parts[1:], operands) not in ((["sync"], ["0"]), (["warp", "sync"], ["-1"])):
         raise SyntaxError(line)
@@ -765,5 +805,5 @@ _MAKERS: dict[str, Any] = {
     **dict.fromkeys((*_TWO_OPERANDS, *arithmetic.ONE, *arithmetic.APPROXIMATE, "mul", "mad", "fma"), _arithmetic),
     "shf": _funnel, "mov": _moved, "selp": _selected, "setp": _compared, "cvt": _converted, "ld": _loaded,
     "st": _stored, "atom": _updated, "red": _updated, "shfl": _shuffled, "vote": _voted, "match": _matched,
-    "activemask": _active, "bar": _barrier, "call": _called,
+    "activemask": _active, "bar": _barrier, "mma": _multiplied, "call": _called,
     "bra": _jump, "brx": _jump, "ret": _jump}
