@@ -140,7 +140,7 @@ def run_corpus(device: Any, entries: list[Entry], numbers: list[int], tell: Call
         start = time.perf_counter()
         try:
             return device.load(device.assemble(entries[number].text)), time.perf_counter() - start
-        except DriverError as error:
+        except (DriverError, MemoryError) as error:
             return str(error), 0.0
 
     texts: dict[str, int] = {}

@@ -5,9 +5,9 @@
 The kernels are those of a corpus (``conformance/on_gpu.py --make``), or those of all steps, and of random programs that
 go to the null backend, for each architecture.  They are assembled by nvJitLink, in process, or by ptxas, whichever is
 installed: ``pip install .[assembler]`` brings the first.  Reported are rejections, with what was said; registers,
-spills, and the slowest ones.  Fails if a kernel is rejected, or spills that has no more than 180 reductions and calls
-no functions (of which some remain calls, across which registers are saved).  Without an assembler nothing is checked,
-and it says so, with status 2.
+spills, with the kernels, and the slowest ones.  Fails if a kernel is rejected, or spills that has no more than 180
+reductions and calls no functions (of which some remain calls, across which registers are saved).  Without an assembler
+nothing is checked, and it says so, with status 2.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def kernels_of_programs(count: int, architecture: int) -> list[str]:
             try:
                 evaluate(makers[seed % 3](seed))
             except (SymbolicValue, NotImplementedError):
-                continue  # refused, or a step
+                continue  # refused
     return [kernel.text for kernel in backend.kernels.values()]
 
 
@@ -191,6 +191,7 @@ def report(texts: dict[int, list[str]], assemble: Assembler, jobs: int) -> bool:
     print("| sm_ | kernels | rejected | spills | registers, median | most | ms, median | slowest |\n"
           "|---|---:|---:|---:|---:|---:|---:|---:|")
     rejected: Counter[str] = Counter()
+    spilling: list[str] = []
     examples: dict[str, str] = {}
     for architecture, kernels in texts.items():
         with ThreadPoolExecutor(jobs) as pool:
@@ -204,12 +205,16 @@ def report(texts: dict[int, list[str]], assemble: Assembler, jobs: int) -> bool:
                 examples.setdefault(key, each.error)
             elif each.spilled:
                 spills += 1
-                good &= text.count("\nst.shared") > MOST_REDUCTIONS or ".func" in text
+                may = text.count("\nst.shared") > MOST_REDUCTIONS or ".func" in text
+                good &= may
+                spilling.append(f"sm_{architecture}: {each.spilled} bytes, by a kernel of {text.count(';')} lines and "
+                                f"{each.registers} registers" + (", which may" if may else f":\n{text[:2000]}"))
         registers, seconds = (sorted(getattr(each, name) for each in accepted) or [0]
                               for name in ("registers", "seconds"))
         middle = len(registers) // 2
         print(f"| {architecture} | {len(kernels)} | {len(found) - len(accepted)} | {spills} | {registers[middle]} | "
               f"{registers[-1]} | {1000 * seconds[middle]:.0f} | {1000 * seconds[-1]:.0f} |", flush=True)
+    print(*spilling[:10], sep="\n", end="\n" * bool(spilling))
     for key, count in rejected.most_common(10):
         print(f"{count} times: {examples[key]}")
     return good and not rejected

@@ -138,8 +138,8 @@ from .types import (COMPUTES_IN, TYPES, ADFlag, ADMode, FilterMode, JitBackend, 
                     LogLevel, ProfileEvent, ReduceMode, ReduceOp, TypeInfo, VarState, VarType, WrapMode, common_type,
                     is_float, is_integral, is_signed)
 from .runtime.backends import (backend_report, expand_threshold, flush_malloc_cache, has_backend, kernel_statistics,
-                               llvm_version, malloc_statistics, memory_of_backends, on_backend, register,
-                               set_expand_threshold, set_thread_count, thread_count, thread_report)
+                               llvm_version, malloc_statistics, memory_of_backends, missing_backend, on_backend,
+                               register, set_expand_threshold, set_thread_count, thread_count, thread_report)
 from .runtime.captured import captured
 from .runtime.container import Damaged, Foreign, read_container, write_container
 from .runtime.contents import read_size

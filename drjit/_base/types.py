@@ -58,7 +58,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from drjit_core import TYPES, JitBackend, has_backend
+from drjit_core import TYPES, JitBackend, has_backend, missing_backend
 
 from .array import ArrayBase
 from .handle import adopt
@@ -156,8 +156,9 @@ def require_backend(cls: type[ArrayBase], function: str) -> None:
     """Raise if the backend of a type is not available on this machine."""
     backend = cls._record.backend
     if backend is not SCALAR and not has_backend(backend):
-        raise RuntimeError(f"{function}(): the {backend.name} backend is not available on this machine; use the types "
-                           "of another package, or those of drjit.auto, which stands for one that is available.")
+        raise RuntimeError(f"{function}(): the {backend.name} backend is not available on this machine: "
+                           f"{missing_backend(backend)}. Use the types of another package, or those of drjit.auto, "
+                           "which stands for one that is available.")
 
 
 def _first_instance(self: ArrayBase, *args: Any, **kwargs: Any) -> None:

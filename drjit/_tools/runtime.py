@@ -28,8 +28,7 @@ def missing_backend(backend: JitBackend) -> str:
     >>> dr.detail.missing_backend(dr.JitBackend.LLVM)
     ''
     """
-    return "" if core.has_backend(backend) else next(
-        (why for name, _, why in core.backend_report() if name == backend.name), "there is no such backend")
+    return core.missing_backend(backend)
 
 
 def flush_thread() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -19,6 +20,8 @@ __all__ = ["MachineDriver"]
 #: Statuses of the real one: what is no program, and what a fault leaves behind.
 _INVALID_VALUE, _INVALID_PTX, _INVALID_HANDLE, _ILLEGAL_ADDRESS, _OUT_OF_RESOURCES = 1, 218, 400, 700, 701
 _STREAM = 4096  # a handle
+#: Blocks of a launch, along the first axis.
+_MOST_BLOCKS = (1 << 31) - 1
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
 _UPLOAD = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 
@@ -91,6 +94,10 @@ class MachineDriver:
         """Run a kernel: what it has behind its words are the last bytes."""
         self._enter()
         module, name = self._functions[function - 1]
+        threads = math.prod(shape[1:])
+        if not 0 < shape[0] <= _MOST_BLOCKS or not 0 < threads <= module[name].most_threads:
+            raise DriverError("cuLaunchKernel", "CUDA_ERROR_INVALID_VALUE", _INVALID_VALUE,
+                              f"{shape[0]} blocks of {threads} threads, of {module[name].most_threads}")
         if len(parameters) != module[name].given:
             raise DriverError("cuLaunchKernel", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", _OUT_OF_RESOURCES,
                               f"{len(parameters)} bytes of parameters, of {module[name].given}")
@@ -179,6 +186,8 @@ class MachineDriver:
     def allocate(self, nbytes: int) -> int:
         """New memory."""
         self._enter()
+        if not nbytes:
+            raise DriverError("cuMemAllocFromPoolAsync", "CUDA_ERROR_INVALID_VALUE", _INVALID_VALUE)
         if self._held + nbytes > self.memory:
             raise MemoryError
         address = self.machine.memory.allocate(nbytes)

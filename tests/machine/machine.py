@@ -5,7 +5,8 @@ again where structured control flow joins; who spins lets others go on.  With a 
 anywhere go on instead, which shows races.
 
 The machine is strict where hardware is undefined or faults: addresses that are misaligned or belong to nobody, shuffles
-and barriers that not all threads of a warp or block reach, and registers that are read before they are written.
+and barriers that not all threads of a warp or block reach, registers that are read before they are written, and memory
+that one launch both writes and reads as constant (``ld.global.nc``, whose cache does not see what is written).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import arithmetic
-from .memory import Fault, Memory
+from .memory import GRANULE, Fault, Memory
 from .text import BITS, DTYPES, Function, Instruction, parse
 
 __all__ = ["Fault", "Machine", "Memory", "parse"]
@@ -40,6 +41,7 @@ class Machine:
         self.random = None if seed is None else np.random.default_rng(seed)
         self.functions: dict[str, Function] = {}
         self.executed = 0  # instructions, each for all of the threads that came to it together
+        self.uses = Uses(self.memory)
 
     def launch(self, functions: dict[str, Function], name: str, parameters: Mapping[str, Any], blocks: int,
                threads: Sequence[int]) -> None:
@@ -55,7 +57,36 @@ class Machine:
         shared = functions[name].bytes["shared"]
         if shared:
             frame.shared = np.full((blocks, (shared + 15) // 8 * 8), 0xA5, np.uint8)
-        frame.run()
+        try:
+            frame.run()
+        finally:
+            self.uses.forget()
+
+
+class Uses:
+    """What a launch has read as constant, and what it has written, of granules of memory."""
+
+    CONSTANT, WRITTEN = 1, 2
+
+    def __init__(self, memory: Memory) -> None:
+        self._marks = np.zeros(len(memory.owned), np.uint8)
+        self._marked: list[Any] = []
+
+    def note(self, use: int, at: Any, line: str) -> None:
+        """Some bytes are used; faults if they are used in the other way as well."""
+        granules = at // GRANULE
+        marks = self._marks[granules]
+        if (marks & ~np.uint8(use)).any():
+            raise Fault(f"{line}: memory that the launch both writes and reads as constant")
+        if not marks.all():
+            self._marks[granules] = use
+            self._marked.append(granules)
+
+    def forget(self) -> None:
+        """The launch has ended."""
+        for granules in self._marked:
+            self._marks[granules] = 0
+        self._marked.clear()
 
 
 class Frame:
@@ -256,8 +287,8 @@ class Frame:
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
-#: Instructions of several threads of a warp, the last operand of which says which.
-_OF_PARTIES = ("shfl", "vote", "match")
+#: Instructions of several threads of a warp, the last operand of which says which; and those of all of its threads.
+_OF_PARTIES, _OF_ALL = ("shfl", "vote", "match"), ("bar", "mma")
 
 
 def _bits(table: Any) -> Any:
@@ -301,8 +332,8 @@ def _step(function: Function, instruction: Instruction) -> Step:
     if predicate is None:
         mask = _source(function, instruction.operands[-1], "u32") if name in _OF_PARTIES and \
             instruction.operands[-1] != "-1" else None
-        return Step(run, waits=name in ("bar", *_OF_PARTIES), mask=mask)
-    if name in ("bar", *_OF_PARTIES):
+        return Step(run, waits=name in (*_OF_ALL, *_OF_PARTIES), mask=mask)
+    if name in (*_OF_ALL, *_OF_PARTIES):
         raise SyntaxError(f"nobody may be left out: {instruction.line}")
 
     def guarded(frame: Frame, chosen: Any) -> None:
@@ -537,11 +568,13 @@ def _loaded(function: Function, parts: list[str], operands: list[str], line: str
     puts = [_put(function, name, f"b{bits}") for name, bits in zip(names, own, strict=True)]
     if space == "param":
         return _loaded_parameter(function, base, offset, dtype, own[0], puts[0])
-    address, size = _source(function, base, "u64"), dtype.itemsize
+    address, size, is_constant = _source(function, base, "u64"), dtype.itemsize, "nc" in parts
 
     def run(frame: Frame, chosen: Any) -> None:
         addresses = address(frame, chosen) + np.uint64(offset & (1 << 64) - 1)
         first = frame.locate(space, addresses, size, size * len(puts), line)
+        if is_constant:
+            frame.machine.uses.note(Uses.CONSTANT, first * size, line)
         for place, put in enumerate(puts):
             put(frame, chosen, _widened(frame.read(space, first + place, dtype, chosen), own[place]))
     return run
@@ -592,6 +625,8 @@ def _stored(function: Function, parts: list[str], operands: list[str], line: str
     def run(frame: Frame, chosen: Any) -> None:
         addresses = address(frame, chosen) + np.uint64(offset & (1 << 64) - 1)
         first = frame.locate(space, addresses, size, size * len(sources), line)
+        if space == "global":
+            frame.machine.uses.note(Uses.WRITTEN, first * size, line)
         for place, source in enumerate(sources):
             frame.write(space, first + place, value(source, frame, chosen), chosen)
     return run
@@ -622,6 +657,7 @@ def _updated(function: Function, parts: list[str], operands: list[str], line: st
 
     def run(frame: Frame, chosen: Any) -> None:
         at = frame.locate("global", address(frame, chosen) + np.uint64(offset), dtype.itemsize, dtype.itemsize, line)
+        frame.machine.uses.note(Uses.WRITTEN, at * dtype.itemsize, line)
         memory, values = frame.machine.memory.views[dtype.str[1:]], [source(frame, chosen) for source in sources]
         with np.errstate(all="ignore"):
             if put is None:
@@ -694,6 +730,46 @@ def _shuffled(function: Function, parts: list[str], operands: list[str], line: s
     return run
 
 
+def _multiplied(function: Function, parts: list[str], operands: list[str], line: str) -> Any:
+    """The product of matrices that the threads of a warp have the elements of, as the PTX manual says."""
+    type_ = parts[-2]
+    if parts[1:] != ["sync", "aligned", "m16n8k16", "row", "col", "f32", type_, type_, "f32"] or type_ not in (
+            "f16", "bf16"):
+        raise SyntaxError(line)
+    target, *given = map(_listed, operands)
+    if [len(target), *map(len, given)] != [4, 4, 2, 4]:
+        raise SyntaxError(line)
+    puts = [_put(function, name, "f32") for name in target]
+    *factors, sums = [[_source(function, name, of) for name in names]
+                      for names, of in zip(given, ("u32", "u32", "f32"), strict=True)]
+    group, pair = np.arange(WARP) // 4, np.arange(WARP) % 4 * 2
+
+    def halves(words: Any) -> Any:
+        """Both numbers of each word, the lower half first."""
+        each = np.ascontiguousarray(words.reshape(-1, WARP)).view(np.uint16).reshape(-1, WARP, 2)
+        if type_ == "f16":
+            return each.view(np.float16).astype(np.float64)
+        return (each.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+
+    def run(frame: Frame, chosen: Any) -> None:
+        (a, b), c = [[halves(value(frame, chosen)) for value in values] for values in factors], [
+            value(frame, chosen).reshape(-1, WARP) for value in sums]
+        count = len(c[0])
+        left, right, total = np.empty((count, 16, 16)), np.empty((count, 16, 8)), np.empty((count, 16, 8))
+        for k in range(2):
+            for number in range(4):
+                left[:, group + 8 * (number % 2), pair + k + 8 * (number // 2)] = a[number][:, :, k]
+            for number in range(2):
+                right[:, pair + k + 8 * number, group] = b[number][:, :, k]
+                total[:, group + 8 * number, pair + k] = c[2 * number + k]
+        with np.errstate(all="ignore"):
+            result = (left @ right + total).astype(np.float32)
+        for number in range(2):
+            for k in range(2):
+                puts[2 * number + k](frame, chosen, result[:, group + 8 * number, pair + k].reshape(-1))
+    return run
+
+
 def _barrier(function: Function, parts: list[str], operands: list[str], line: str) -> Any:
     if (parts[1:], operands) not in ((["sync"], ["0"]), (["warp", "sync"], ["-1"])):
         raise SyntaxError(line)
@@ -729,5 +805,5 @@ _MAKERS: dict[str, Any] = {
     **dict.fromkeys((*_TWO_OPERANDS, *arithmetic.ONE, *arithmetic.APPROXIMATE, "mul", "mad", "fma"), _arithmetic),
     "shf": _funnel, "mov": _moved, "selp": _selected, "setp": _compared, "cvt": _converted, "ld": _loaded,
     "st": _stored, "atom": _updated, "red": _updated, "shfl": _shuffled, "vote": _voted, "match": _matched,
-    "activemask": _active, "bar": _barrier, "call": _called,
+    "activemask": _active, "bar": _barrier, "mma": _multiplied, "call": _called,
     "bra": _jump, "brx": _jump, "ret": _jump}

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Fault", "Memory"]
+__all__ = ["GRANULE", "Fault", "Memory"]
 
 #: Where the memory of the device begins.  Nothing of this process is there.
 _BASE = 1 << 56
 #: Blocks begin at multiples of this; who owns memory is noted by granules of 16 bytes.
-ALIGNMENT, _GRANULE = 256, 16
+ALIGNMENT, GRANULE = 256, 16
 #: Contents of new memory: large numbers, and NaN of no type.
 _CANARY = 0xA5
 
@@ -27,7 +27,7 @@ class Memory:
     def __init__(self, size: int = 1 << 31) -> None:
         self.bytes = np.frombuffer(mmap.mmap(-1, size), np.uint8)
         self.size, self.top = size, ALIGNMENT
-        self.owned = np.zeros(size // _GRANULE, bool)
+        self.owned = np.zeros(size // GRANULE, bool)
         self.free: dict[int, list[int]] = {}
         self.blocks: dict[int, int] = {}  # sizes of what is allocated, by address
         self.views: dict[str, Any] = {code: self.bytes.view(code) for code in (
@@ -41,7 +41,7 @@ class Memory:
         return (nbytes + step - 1) & -step
 
     def _granules(self, at: int, nbytes: int) -> slice:
-        return slice(at // _GRANULE, (at + nbytes + _GRANULE - 1) // _GRANULE)
+        return slice(at // GRANULE, (at + nbytes + GRANULE - 1) // GRANULE)
 
     def allocate(self, nbytes: int) -> int:
         """The address of new memory; raises a ``MemoryError``."""
@@ -55,7 +55,7 @@ class Memory:
             at = self._gap(room)
         granules = self._granules(at, nbytes)
         self.owned[granules] = True
-        self.bytes[granules.start * _GRANULE:granules.stop * _GRANULE] = _CANARY
+        self.bytes[granules.start * GRANULE:granules.stop * GRANULE] = _CANARY
         self.blocks[_BASE + at] = nbytes
         return _BASE + at
 
@@ -101,6 +101,6 @@ class Memory:
             if (at % np.uint64(total)).any():
                 raise Fault(f"{what}: a misaligned address")
             at = at.astype(np.int64)
-            if not (self.owned[at // _GRANULE].all() and self.owned[(at + total - 1) // _GRANULE].all()):
+            if not (self.owned[at // GRANULE].all() and self.owned[(at + total - 1) // GRANULE].all()):
                 raise Fault(f"{what}: an address that nobody has allocated")
         return at.astype(np.int64) // size

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from drjit_core.cuda.errors import DriverError
 from tests.machine import machine as module
+from tests.machine.driver import MachineDriver
 from tests.machine.machine import Fault, Machine, Memory, parse
 
 HEAD = ".version 8.1\n.target sm_75\n.address_size 64\n.visible .entry kernel (.param .align 8 .b8 p[8])\n{\n" \
@@ -33,12 +35,33 @@ def run(text: str, threads: int = 32, seed: int | None = None, size: int = 1024,
     ("setp.lt.u32 %p1, %r1, 5;\n@%p1 bra $end;\nshfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;\n$end:",
      "threads that have ended"),
     ("div.u32 %r2, %r1, %r1;", "division by zero"),
+    ("ld.global.nc.u32 %r2, [%rd1];\nst.global.u32 [%rd2], %r2;", "both writes and reads as constant"),
+    ("red.relaxed.gpu.global.add.u32 [%rd1], 1;\nld.global.nc.u32 %r2, [%rd1];", "both writes and reads as constant"),
     ("$again:\nbra $again;", "does not end"),
 ])
 def test_what_is_undefined_is_a_fault(text: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_ROUNDS", 1000)
     with pytest.raises(Fault, match=message):
         run(text)
+
+
+def test_constant_memory_may_be_written_elsewhere_and_later() -> None:
+    text = "ld.global.nc.u32 %r2, [%rd2+512];\nst.global.u32 [%rd2], 7;"
+    assert (run(text)[:32] == 7).all()
+    machine = Machine(Memory(1 << 20))
+    words = {"p": np.array([machine.memory.allocate(1024)], np.uint64)}
+    for line in ("st.global.u32 [%rd2], 7;", "ld.global.nc.u32 %r2, [%rd2];", "st.global.u32 [%rd2], 7;"):
+        machine.launch(parse(f"{HEAD}{line}\nret;\n}}\n"), "kernel", words, 1, (32,))
+
+
+@pytest.mark.parametrize("shape", [(0, 32), (1 << 31, 32), (1, 0), (1, 64), (1, 32, 2)])
+def test_launches_that_a_driver_refuses(shape: tuple[int, ...]) -> None:
+    driver = MachineDriver()
+    text = f"{HEAD}ret;\n}}\n".replace("\n{\n", "\n.maxntid 32, 1, 1\n{\n")
+    function = driver.function(driver.load(driver.assemble(text)), "kernel")
+    driver.launch(function, (1, 32), bytes(8))
+    with pytest.raises(DriverError, match="INVALID_VALUE"):
+        driver.launch(function, shape, bytes(8))
 
 
 def test_barriers_that_not_all_reach(monkeypatch: pytest.MonkeyPatch) -> None:

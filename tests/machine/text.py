@@ -18,7 +18,8 @@ _REGISTERS = re.compile(r"\.reg \.(\w+) (%[a-z]+)<(\d+)>;$")
 _VARIABLE = re.compile(r"\.(local|shared) \.align (\d+) \.b8 (\w+)\[(\d+)\];$")
 _BRANCHES = re.compile(r"(\$\w+): \.branchtargets (.*);$")
 _INSTRUCTION = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.]*)\s*(.*);$")
-_DIRECTIVES = (".version ", ".target ", ".address_size ", ".maxntid ")
+_DIRECTIVES = (".version ", ".target ", ".address_size ")
+_MOST_THREADS = re.compile(r"\.maxntid (\d+), 1, 1$")
 _DECLARED = re.compile(r"\.param (?:\.align \d+ )?\.\w+ (\w+)(?:\[\d+\])?;$")
 _NAME = re.compile(r"\b[a-z]\w*")
 
@@ -45,6 +46,7 @@ class Function:
         self.variables: dict[str, tuple[str, int]] = {}  # space and offset
         self.bytes = {"local": 0, "shared": 0}
         self.given = 0  # bytes of the parameters of a kernel
+        self.most_threads = 1024  # of a block
         self.steps: list[Any] = []  # what the machine makes of the code
 
     def type_of(self, register: str) -> str:
@@ -104,6 +106,8 @@ def parse(text: str) -> dict[str, Function]:
             continue
         elif current is None:
             raise SyntaxError(line)
+        elif match := _MOST_THREADS.match(line):
+            current.most_threads = int(match[1])
         elif match := _REGISTERS.match(line):
             current.registers[match[2]] = match[1], int(match[3])
         elif match := _VARIABLE.match(line):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,8 +10,7 @@ import numpy as np
 import pytest
 
 from drjit_core import JitFlag, ReduceOp, evaluate, kernel_history, literal, on_backend, ops, reduce, scoped_set_flag
-from drjit_core.cuda.driver import Driver
-from drjit_core.cuda.errors import DriverError, NoDevice
+from drjit_core.cuda.errors import DriverError
 from drjit_core.runtime import disk
 from drjit_core.runtime.gpu import backend as gpu
 from drjit_core.runtime.gpu.backend import GPU
@@ -145,32 +143,7 @@ def test_a_flush_returns_what_launches_held() -> None:
     assert source.freed == 1 and heap.statistics()["cached"] == heap.statistics()["in_use"] == 0
 
 
-# --- how a driver is found -------------------------------------------------------------------------------------------
-
-
-class Library:
-    """As much of a driver as is asked before it is refused."""
-
-    def __init__(self, version: int | None, status: int) -> None:
-        self.cuInit = lambda flags: status
-        if version is not None:
-            self.cuDriverGetVersion = lambda found: setattr(found._obj, "value", version) or 0
-
-
-@pytest.mark.parametrize(("version", "status", "message"), [
-    (None, 0, "is no CUDA driver"), (11080, 0, "too old: its version is 11.8, kernels need 12.1"),
-    (12040, 100, r"no device \(cuInit: 100\)")])
-def test_drivers_that_do_not_do(version: int | None, status: int, message: str,
-                                monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library(version, status))
-    with pytest.raises(NoDevice, match=message):
-        Driver()
-
-
-def test_the_library_may_be_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRJIT_LIBCUDA_PATH", "/nowhere/libcuda.so")
-    with pytest.raises(NoDevice, match=r"/nowhere/libcuda\.so"):
-        Driver()
+# --- whether there is one ---------------------------------------------------------------------------------------------
 
 
 def test_reports_say_why_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

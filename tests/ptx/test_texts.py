@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conformance import ptx
-from drjit_core import JitBackend, Node, ReduceOp, evaluate, gather, literal, on_backend, ops, reduce
+from drjit_core import JitBackend, Node, ReduceOp, evaluate, gather, literal, on_backend, ops, reduce, step
 from drjit_core.runtime.gpu.target import ARCHITECTURES, target_of
 from drjit_core.runtime.gpu.texts import PTXTexts
 from drjit_core.runtime.null import Null
@@ -82,6 +82,15 @@ def test_the_null_backend_goes_the_whole_road_and_equal_keys_have_equal_texts() 
         for key, kernel in backend.kernels.items():
             assert found.setdefault(key, kernel.text) == kernel.text
     assert len(set(found.values())) == len(found) > 100
+
+
+def test_the_null_backend_records_the_launches_of_steps() -> None:
+    backend = Null(PTXTexts(90))
+    with on_backend(backend):
+        for size in (1000, 100_000):
+            evaluate(step("scan", [floats(size)], [(FLOAT32, size)], (ReduceOp.Add.value, 0, 0), (1, size, 1)))
+    assert [(launch.width, launch.block) for launch in backend.launches][::2] == [(1000, 256), (100_000, 256)]
+    assert len(backend.launches) == 3 and all(".visible .entry" in each.text for each in backend.kernels.values())
 
 
 def test_architectures_are_part_of_keys() -> None:

@@ -73,6 +73,10 @@ class Shape(Protocol):
     def width(self) -> int:
         """Of how many parts the work is made."""
 
+    @property
+    def block(self) -> int:
+        """How many of them the kernel counts on coming together."""
+
 
 class Pass(NamedTuple):
     """A launch of a text."""

@@ -11,18 +11,21 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
 from .errors import DriverError, NoDevice
 
-__all__ = ["OLDEST", "Driver", "Natives"]
+__all__ = ["OLDEST", "OUT_OF_MEMORY", "Driver", "Natives"]
 
 #: The oldest version of the driver: parameters of 32 KiB came with it.
 OLDEST = 12010
+#: The status of what there is no memory for.
+OUT_OF_MEMORY = 2
 _LIBRARY = "libcuda.so.1"
 
-_OUT_OF_MEMORY = 2
+_NO_DEVICE = 100
 _NAME_LENGTH, _LOG_LENGTH = 128, 1 << 13
 # CUdevice_attribute, CUfunction_attribute, CUjit_option, CUjitInputType, CUmemPool_attribute
 _MAJOR, _MINOR, _MULTIPROCESSORS = 75, 76, 16
@@ -44,7 +47,10 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuDeviceTotalMem_v2": (_POINTER, _INT),
     "cuDeviceGetAttribute": (_POINTER, _INT, _INT),
     "cuDevicePrimaryCtxRetain": (_POINTER, _INT),
+    "cuCtxGetCurrent": (_POINTER,),
     "cuCtxSetCurrent": (_POINTER,),
+    "cuCtxPushCurrent_v2": (_POINTER,),
+    "cuCtxPopCurrent_v2": (_POINTER,),
     "cuStreamCreate": (_POINTER, _INT),
     "cuStreamSynchronize": (_POINTER,),
     "cuMemPoolCreate": (_POINTER, _POINTER),
@@ -93,7 +99,7 @@ class _Extra(ctypes.Structure):
 
 
 class _Thread(threading.local):
-    """What a thread has of its own; the context is its current one as soon as it looks here."""
+    """What a thread has of its own; it has a current context as soon as it looks here."""
 
     def __init__(self, driver: Driver) -> None:
         driver.use()
@@ -115,17 +121,21 @@ class Driver:
         try:
             status = cuda.cuInit(0)
             cuda.cuDriverGetVersion(ctypes.byref(version))
+            self._name_of_error = cuda.cuGetErrorName
         except AttributeError as error:
             raise NoDevice(f"{library} is no CUDA driver: {error}") from None
         if version.value < OLDEST:
             found, oldest = (f"{value // 1000}.{value % 1000 // 10}" for value in (version.value, OLDEST))
             raise NoDevice(f"the CUDA driver is too old: its version is {found}, kernels need {oldest}")
         if status:
-            raise NoDevice(f"the CUDA driver has no device (cuInit: {status})")
-        self._name_of_error = cuda.cuGetErrorName
+            raise NoDevice("the CUDA driver has no device" if status == _NO_DEVICE else
+                           f"the CUDA driver cannot be used: {DriverError('cuInit', self._name(status), status)}")
         self._functions: dict[str, Any] = {}
         for name, arguments in _FUNCTIONS.items():
-            function = self._functions[name] = cuda[name]  # an object of its own, whose arguments nobody else sets
+            try:
+                function = self._functions[name] = cuda[name]  # an object of its own, whose arguments nobody else sets
+            except AttributeError as error:
+                raise NoDevice(f"the CUDA driver lacks a function: {error}") from None
             function.argtypes = arguments
         self._launch, self._allocate, self._release, self._upload = (self._functions[name] for name in (
             "cuLaunchKernel", "cuMemAllocFromPoolAsync", "cuMemFreeAsync", "cuMemcpyHtoDAsync_v2"))
@@ -160,25 +170,47 @@ class Driver:
 
     def fail(self, function: str, status: int, details: Any = None) -> NoReturn:
         """Raise what a status means that a function has returned."""
-        if status == _OUT_OF_MEMORY:
-            raise MemoryError
+        if status == OUT_OF_MEMORY:
+            raise MemoryError(f"the GPU has no memory left: {function}")
+        log = "" if details is None else details.value.decode(errors="replace").strip()[:2000]
+        raise DriverError(function, self._name(status), status, log)
+
+    def _name(self, status: int) -> str:
+        """What the driver calls a status."""
         text = ctypes.c_char_p()
         self._name_of_error(status, ctypes.byref(text))
-        log = "" if details is None else details.value.decode(errors="replace").strip()[:2000]
-        raise DriverError(function, (text.value or b"").decode(), status, log)
+        return (text.value or b"an error without a name").decode()
 
     def _attribute(self, attribute: int, number: ctypes.c_int) -> int:
         value = ctypes.c_int()
         self._call("cuDeviceGetAttribute", ctypes.byref(value), attribute, number.value)
         return value.value
 
+    def _current(self) -> int:
+        return self._made("cuCtxGetCurrent")
+
     def use(self) -> None:
-        """Make the context the current one of the calling thread."""
-        self._call("cuCtxSetCurrent", self._context)
+        """Let the calling thread have a current context: that of another device, which another library has chosen,
+        stays."""
+        if not self._current():
+            self._call("cuCtxSetCurrent", self._context)
 
     def enter(self) -> None:
         """Let the calling thread use the device: what it has is made when it asks for the first time."""
         self._thread.address  # noqa: B018
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        """For what belongs to the current context, modules and events: let that be ours."""
+        self.enter()
+        if self._current() == self._context:
+            yield
+            return
+        self._call("cuCtxPushCurrent_v2", self._context)
+        try:
+            yield
+        finally:
+            self._made("cuCtxPopCurrent_v2")
 
     def natives(self) -> Natives | None:
         """The functions for who launches without Python."""
@@ -189,7 +221,10 @@ class Driver:
 
     def assemble(self, text: str) -> bytes:
         """The code of a module in PTX."""
-        self.enter()
+        with self._inside():
+            return self._assembled(text)
+
+    def _assembled(self, text: str) -> bytes:
         log = ctypes.create_string_buffer(_LOG_LENGTH)
         options = (ctypes.c_int * 2)(_ERRORS, _LENGTH_OF_ERRORS)
         values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _LOG_LENGTH)
@@ -207,21 +242,22 @@ class Driver:
 
     def load(self, code: bytes) -> int:
         """A module of some code."""
-        self.enter()
-        return self._made("cuModuleLoadData", code)
+        with self._inside():
+            return self._made("cuModuleLoadData", code)
 
     def unload(self, module: int) -> None:
         """Forget a module."""
-        self.enter()
-        self._call("cuModuleUnload", module)
+        with self._inside():
+            self._call("cuModuleUnload", module)
 
     def function(self, module: int, name: str) -> int:
         """A kernel of a module."""
-        self.enter()
-        return self._made("cuModuleGetFunction", module, name.encode())
+        with self._inside():
+            return self._made("cuModuleGetFunction", module, name.encode())
 
     def facts_of(self, function: int) -> dict[str, int]:
         """Registers, and bytes of local and shared memory, of a kernel."""
+        self.enter()
         found, value = {}, ctypes.c_int()
         for what, attribute in (("registers", _REGISTERS), ("local", _LOCAL), ("shared", _SHARED)):
             self._call("cuFuncGetAttribute", ctypes.byref(value), attribute, function)
@@ -245,9 +281,9 @@ class Driver:
 
     def mark(self) -> int:
         """A point in the order of what is asked for."""
-        self.enter()
-        event = self._made("cuEventCreate", 0)
-        self._call("cuEventRecord", event, self._stream)
+        with self._inside():
+            event = self._made("cuEventCreate", 0)
+            self._call("cuEventRecord", event, self._stream)
         return event
 
     def passed(self, point: int) -> bool:
@@ -261,18 +297,18 @@ class Driver:
     def order(self, before: int, after: int) -> None:
         """Let what a stream is asked for from now on wait for what another one has been asked for: handles of streams,
         1 is the default one, 2 that of the calling thread."""
-        self.enter()
-        event = self._made("cuEventCreate", _UNTIMED)
-        try:
-            self._call("cuEventRecord", event, before)
-            self._call("cuStreamWaitEvent", after, event, 0)
-        finally:
-            self._call("cuEventDestroy_v2", event)  # which waits until nobody waits for it
+        with self._inside():
+            event = self._made("cuEventCreate", _UNTIMED)
+            try:
+                self._call("cuEventRecord", event, before)
+                self._call("cuStreamWaitEvent", after, event, 0)
+            finally:
+                self._call("cuEventDestroy_v2", event)  # which is kept until nobody waits for it
 
     def wait_for_all(self) -> None:
         """Wait for what all streams have been asked for, those of others as well."""
-        self.enter()
-        self._call("cuCtxSynchronize")
+        with self._inside():
+            self._call("cuCtxSynchronize")
 
     def device_of(self, address: int) -> int:
         """The number of the device that some memory belongs to, -1 if it is none that the driver knows."""

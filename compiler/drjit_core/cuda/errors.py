@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["DriverError", "NoDevice"]
 
 #: After these the context is of no use any more: every call that follows has the same answer.
-_LOST = frozenset({214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 999})
+_LOST = frozenset({214, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 911, 999})
 
 
 class NoDevice(Exception):

@@ -17,8 +17,9 @@ from .interpreted import Interpreted
 from .null import Null
 
 __all__ = ["LLVM", "all_backends", "backend_of", "backend_report", "expand_threshold", "flush_malloc_cache",
-           "has_backend", "kernel_statistics", "llvm_version", "malloc_statistics", "memory_of_backends", "on_backend",
-           "register", "set_expand_threshold", "set_thread_count", "thread_count", "thread_report"]
+           "has_backend", "kernel_statistics", "llvm_version", "malloc_statistics", "memory_of_backends",
+           "missing_backend", "on_backend", "register", "set_expand_threshold", "set_thread_count", "thread_count",
+           "thread_report"]
 
 #: The backend that is used unless a thread chooses another one.
 LLVM = CPU()
@@ -159,6 +160,12 @@ def has_backend(backend: JitBackend, /) -> bool:
     if backend == JitBackend.CUDA:
         return _has_gpu()
     return backend == JitBackend.LLVM and availability()[0]
+
+
+def missing_backend(backend: JitBackend, /) -> str:
+    """Why a backend is not available on this machine; nothing if it is."""
+    return "" if has_backend(backend) else next(
+        (why for name, _, why in backend_report() if name == backend.name), "there is no such backend")
 
 
 def backend_report() -> list[tuple[str, bool, str]]:

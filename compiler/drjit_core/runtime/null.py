@@ -130,7 +130,7 @@ class NullTextKernel:
     def reuse(self, width: int, /) -> None:
         """There is but one tier of text."""
 
-    def shape_of_pass(self, launch: Any, /) -> tuple[int, bool, int]:
+    def shape_of_pass(self, launch: Shape, /) -> tuple[int, bool, int]:
         """The width, that all threads may take part, and the size of a block."""
         return launch.width, False, launch.block
 

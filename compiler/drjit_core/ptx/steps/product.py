@@ -4,24 +4,32 @@ A block computes a square of the result: it reads 8 columns of the first operand
 next ones while it computes with those in shared memory, and each thread has a square of the square in registers.  A
 block, a warp or a thread computes an element of thin results.  Sums have the type in which elements are
 computed, one product after the other.
+
+Squares of half precision and bfloat16 are computed by warps as a whole, 16 rows, 8 columns and a depth of 16 at a time
+(``mma``): sixteen products at once are added to a sum in single precision.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ...codegen.steps import Call, Pass, Text
 from ...ops.table import KIND
-from ...types import COMPUTES_IN, TYPE_BITS, TYPES, UINT32, ReduceOp
+from ...types import BFLOAT16, COMPUTES_IN, FLOAT16, FLOAT32, TYPE_BITS, TYPES, UINT32, ReduceOp
 from .. import texts
 from ..texts import TEXTS, T
 from .writer import BLOCK, WARP, Grid, Writer
 
 __all__ = ["passes"]
 
-#: Elements along the depth that a block has at hand.
-_DEPTH = 8
+#: Elements along the depth that a block has at hand; of those that warps multiply, rows of which are so many longer, so
+#: that what a warp reads at once is in different banks.
+_DEPTH, _DEPTH_OF_WARPS, _APART = 8, 16, 8
+#: Rows and columns that a warp multiplies at once; its warps along the rows of a square, and along its columns.
+_ROWS_AT_ONCE, _COLUMNS_AT_ONCE, _ALONG = 16, 8, (4, 2)
+#: The types that warps multiply, by the name that the instruction has for them, and the architecture that has it.
+_OF_WARPS, _HAS_BOTH = {FLOAT16: "f16", BFLOAT16: "bf16"}, 80
 #: Threads of a block along both axes of its square.
 _SIDE = 16
 #: Elements of thin results that occupy a device, and products that occupy a block.
@@ -67,11 +75,11 @@ class _Operands:
         at = w.rd("mul.lo.u64", w.wide(row), self.word(f"{operand}_row"))
         return w.at(base, w.rd("mad.lo.u64", w.wide(column), self.word(f"{operand}_column"), at), self.size)
 
-    def load(self, address: str, mask: str) -> str:
-        """An element, as it is computed with; zero where there is none."""
+    def load(self, address: str, mask: str, raw: bool = False) -> str:
+        """An element, as it is computed with, or as it is; zero where there is none."""
         w = self.w
         value = w.load(self.type, address, mask, w.zero(self.type))
-        if self.kept == self.type:
+        if raw or self.kept == self.type:
             return value
         result = w.new(self.kept)
         w.lines += texts.cast(w, result, value, T[self.type], T[self.kept])
@@ -97,63 +105,134 @@ class _Operands:
         return w.at(self.word("result"), w.rd("mad.lo.u64", rows, w.wide(self.columns), w.wide(column)), self.size)
 
 
+class _Squares:
+    """A block for each square of the result: what each thread reads, and where that goes in shared memory.
+
+    ``along``: of both operands, whether neighbouring threads read neighbours along the depth.
+    """
+
+    def __init__(self, w: Writer, o: _Operands, tile: int, depth: int, along: tuple[int, int], kept: int,
+                 pitch: int = 0) -> None:
+        """Elements are of the type ``kept`` in shared memory, where neighbours along the result's axis lie side by
+        side, or with a ``pitch``, from one of them to the next, those along the depth."""
+        self.w, self.o, self.kept = w, o, kept
+        rest, column_tile = o.divided(w.block, o.word("column_tiles", "u32"))
+        self.batch, row_tile = o.divided(rest, o.word("row_tiles", "u32"))
+        bases = o.matrices(self.batch)
+        self.first = [w.r("mul.lo.u32", number, tile) for number in (row_tile, column_tile)]
+        size = T[kept].word // 8
+        self.shared = [w.shared(name, size * tile * (pitch or depth)) for name in ("a_tile", "b_tile")]
+        self.offset, self.depth = w.r("mov.b32", 0), depth
+        self.loads = []  # base, operand, places, whether there is one, in shared memory, register
+        for operand, (base, by_depth) in enumerate(zip(bases, along, strict=True)):
+            for k in range(tile * depth // BLOCK):
+                number = w.r("add.u32", w.tid, k * BLOCK)
+                inner = depth if by_depth else tile
+                low, high = w.r("and.b32", number, inner - 1), w.r("shr.u32", number, inner.bit_length() - 1)
+                place, deep = (high, low) if by_depth else (low, high)
+                number = w.r("mad.lo.u32", *((place, pitch, deep) if pitch else (deep, tile, place)))
+                target = w.at(self.shared[operand], number, size)
+                place = w.r("add.u32", self.first[operand], place)
+                there = w.p("setp.lt.u32", place, o.rows if operand == 0 else o.columns)
+                self.loads.append((base, operand, place, deep, there, target, w.new(kept)))
+
+    def read(self) -> None:
+        """What is next along the depth, to registers."""
+        w, o = self.w, self.o
+        for base, operand, place, deep, there, _, register in self.loads:
+            at = w.r("add.u32", self.offset, deep)
+            mask = w.both(there, w.p("setp.lt.u32", at, o.depth))
+            address = o.element(base, "a", place, at) if operand == 0 else o.element(base, "b", at, place)
+            w.set(self.kept, register, o.load(address, mask, self.kept == o.type))
+
+    def all_of(self, multiply: Callable[[], None]) -> None:
+        """Go along the depth."""
+        w = self.w
+        self.read()
+        with w.loop() as unless:
+            unless(w.p("setp.lt.u32", self.offset, self.o.depth))
+            for *_, target, register in self.loads:
+                w.store(self.kept, target, register, space="shared")
+            w.barrier()
+            w.line(f"add.u32 {self.offset}, {self.offset}, {self.depth};")
+            self.read()
+            multiply()
+            w.barrier()
+
+    def store(self, row: str, columns: Iterable[tuple[str, str]]) -> None:
+        """Elements of a row of the result, by their columns."""
+        w, o = self.w, self.o
+        row_there = w.p("setp.lt.u32", row, o.rows)
+        for column, value in columns:
+            there = w.both(row_there, w.p("setp.lt.u32", column, o.columns))
+            o.store(o.result(self.batch, row, column), value, there)
+
+
 def _tiles(architecture: int, type_: int, dimensions: int, each: int, a_along: int, b_along: int) -> str:
-    """A block for each square, each thread of which has so many elements along both axes; ``along``: whether
-    neighbouring threads read neighbours along the depth."""
+    """Each thread of a square has so many elements along both axes."""
     w = Writer(architecture)
     o = _Operands(w, type_, dimensions)
     tile, size = _SIDE * each, T[o.kept].word // 8
-    rest, column_tile = o.divided(w.block, o.word("column_tiles", "u32"))
-    batch, row_tile = o.divided(rest, o.word("row_tiles", "u32"))
-    bases = o.matrices(batch)
-    first = [w.r("mul.lo.u32", number, tile) for number in (row_tile, column_tile)]
-    shared = [w.shared(name, _DEPTH * tile * size) for name in ("a_tile", "b_tile")]
-    count, offset = tile * _DEPTH // BLOCK, w.r("mov.b32", 0)
-    loads = []  # base, operand, place along the result's axis and along the depth, in shared memory
-    for operand, (base, along) in enumerate(zip(bases, (a_along, b_along), strict=True)):
-        for k in range(count):
-            number = w.r("add.u32", w.tid, k * BLOCK)
-            if along:
-                place, deep = w.r("shr.u32", number, 3), w.r("and.b32", number, _DEPTH - 1)
-            else:
-                bits = tile.bit_length() - 1
-                place, deep = w.r("and.b32", number, tile - 1), w.r("shr.u32", number, bits)
-            target = w.at(shared[operand], w.r("mad.lo.u32", deep, tile, place), size)
-            place = w.r("add.u32", first[operand], place)
-            there = w.p("setp.lt.u32", place, o.rows if operand == 0 else o.columns)
-            loads.append((base, operand, place, deep, there, target, w.new(o.kept)))
-
-    def read() -> None:
-        for base, operand, place, deep, there, _, register in loads:
-            at = w.r("add.u32", offset, deep)
-            mask = w.both(there, w.p("setp.lt.u32", at, o.depth))
-            address = o.element(base, "a", place, at) if operand == 0 else o.element(base, "b", at, place)
-            w.set(o.kept, register, o.load(address, mask))
-    read()
+    squares = _Squares(w, o, tile, _DEPTH, (a_along, b_along), o.kept)
     x, y = w.r("and.b32", w.tid, _SIDE - 1), w.r("shr.u32", w.tid, _SIDE.bit_length() - 1)
     totals = [[w.zero(o.kept) for _ in range(each)] for _ in range(each)]
-    left, right = w.at(shared[0], y, size), w.at(shared[1], x, size)
-    with w.loop() as unless:
-        unless(w.p("setp.lt.u32", offset, o.depth))
-        for *_, target, register in loads:
-            w.store(o.kept, target, register, space="shared")
-        w.barrier()
-        w.line(f"add.u32 {offset}, {offset}, {_DEPTH};")
-        read()
+    left, right = w.at(squares.shared[0], y, size), w.at(squares.shared[1], x, size)
+
+    def multiply() -> None:
         for k in range(_DEPTH):
             a, b = ([w.load(o.kept, base, space="shared", offset=size * (tile * k + _SIDE * i)) for i in range(each)]
                     for base in (left, right))
             for i in range(each):
                 for j in range(each):
                     o.add(totals[i][j], a[i], b[j])
-        w.barrier()
+    squares.all_of(multiply)
     for i in range(each):
-        row = w.r("add.u32", first[0], w.r("add.u32", y, _SIDE * i))
-        row_there = w.p("setp.lt.u32", row, o.rows)
-        for j in range(each):
-            column = w.r("add.u32", first[1], w.r("add.u32", x, _SIDE * j))
-            there = w.both(row_there, w.p("setp.lt.u32", column, o.columns))
-            o.store(o.result(batch, row, column), totals[i][j], there)
+        columns = [w.r("add.u32", squares.first[1], w.r("add.u32", x, _SIDE * j)) for j in range(each)]
+        row = w.r("add.u32", squares.first[0], w.r("add.u32", y, _SIDE * i))
+        squares.store(row, zip(columns, totals[i], strict=True))
+    return w.text(len(_WORDS) + 3 * dimensions)
+
+
+def _by_warps(architecture: int, type_: int, dimensions: int, tile: int, a_along: int, b_along: int) -> str:
+    """Each warp of a square has a part of its rows and columns. (Which elements a thread has of what a warp multiplies
+    is told in the PTX manual, at ``mma.m16n8k16``.)"""
+    w = Writer(architecture)
+    o = _Operands(w, type_, dimensions)
+    pitch = _DEPTH_OF_WARPS + _APART
+    squares = _Squares(w, o, tile, _DEPTH_OF_WARPS, (a_along, b_along), type_, pitch)
+    name, size = _OF_WARPS[type_], o.size
+    lane, warp = w.lane(), w.r("shr.u32", w.tid, 5)
+    group, pair = w.r("shr.u32", lane, 2), w.r("shl.b32", w.r("and.b32", lane, 3), 1)
+    rows, columns = tile // _ALONG[0], tile // _ALONG[1]  # of a warp
+    first_row = w.r("mad.lo.u32", w.r("shr.u32", warp, 1), rows, group)
+    first_column = w.r("mul.lo.u32", w.r("and.b32", warp, 1), columns)
+    left = w.at(squares.shared[0], w.r("mad.lo.u32", first_row, pitch, pair), size)
+    right = w.at(squares.shared[1], w.r("mad.lo.u32", w.r("add.u32", first_column, group), pitch, pair), size)
+    down, across = range(rows // _ROWS_AT_ONCE), range(columns // _COLUMNS_AT_ONCE)
+    totals = [[[w.zero(FLOAT32) for _ in range(4)] for _ in across] for _ in down]
+
+    def pairs(base: str, places: Iterable[tuple[int, int]]) -> str:
+        """Neighbours along the depth, two in a register."""
+        return ", ".join(w.load(UINT32, base, space="shared", offset=size * (pitch * row + deep))
+                         for row, deep in places)
+
+    def multiply() -> None:
+        b = [pairs(right, [(_COLUMNS_AT_ONCE * j, 0), (_COLUMNS_AT_ONCE * j, 8)]) for j in across]
+        for i in down:
+            at = _ROWS_AT_ONCE * i
+            a = pairs(left, [(at, 0), (at + 8, 0), (at, 8), (at + 8, 8)])
+            for j in across:
+                total = ", ".join(totals[i][j])
+                w.line(f"mma.sync.aligned.m16n8k16.row.col.f32.{name}.{name}.f32 {{{total}}}, {{{a}}}, {{{b[j]}}}, "
+                       f"{{{total}}};")
+    squares.all_of(multiply)
+    row, column = w.r("add.u32", squares.first[0], first_row), w.r(
+        "add.u32", w.r("add.u32", squares.first[1], first_column), pair)
+    numbers = [[w.r("add.u32", column, _COLUMNS_AT_ONCE * j + k) for k in range(2)] for j in across]
+    for i in down:
+        for half in range(2):
+            squares.store(w.r("add.u32", row, _ROWS_AT_ONCE * i + 8 * half), [
+                (numbers[j][k], totals[i][j][2 * half + k]) for j in across for k in range(2)])
     return w.text(len(_WORDS) + 3 * dimensions)
 
 
@@ -216,11 +295,13 @@ def passes(call: Call) -> Iterable[Pass]:
     arguments = (architecture, type_, len(rest) // 3)
     if min(rows, columns) >= _SIDE:
         large = batch * rows * columns > _LARGE and size < 8  # otherwise there are too few squares for a device
-        each = 8 if large and min(rows, columns) >= 128 else 4 if min(rows, columns) >= 64 else 2
-        tile = _SIDE * each
+        by_warps = architecture >= _HAS_BOTH and type_ in _OF_WARPS
+        each = 8 if large and min(rows, columns) >= 128 else 4 if min(rows, columns) >= 64 or by_warps else 2
+        tile, along = _SIDE * each, (int(a_column == 1), int(b_row == 1))
         words["row_tiles"], words["column_tiles"] = -(-rows // tile), -(-columns // tile)
-        yield Pass(Text("product", (*arguments, each, int(a_column == 1), int(b_row == 1)), _tiles, depth),
-                   (*words.values(), *axes),
+        text = Text("product by warps", (*arguments, tile, *along), _by_warps, depth) if by_warps else \
+            Text("product", (*arguments, each, *along), _tiles, depth)
+        yield Pass(text, (*words.values(), *axes),
                    Grid(result.size, batch * words["row_tiles"] * words["column_tiles"]))
         return
     threads = _threads(depth, result.size, a_column <= 1 and b_row <= 1)

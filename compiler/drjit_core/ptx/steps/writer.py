@@ -29,6 +29,11 @@ class Grid(NamedTuple):
     x: int = BLOCK
     y: int = 1
 
+    @property
+    def block(self) -> int:
+        """Threads of a block."""
+        return self.x * self.y
+
 
 def in_registers(type_: int) -> int:
     """The type that elements have in steps that know no masks: a mask is the byte that it is in memory."""

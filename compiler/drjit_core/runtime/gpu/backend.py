@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from ...codegen.program import Program
 from ...codegen.steps import Call, Pass, Text
@@ -117,6 +117,8 @@ class Driver(Protocol):
         """Set bytes of memory."""
 
 
+_Result = TypeVar("_Result")
+
 #: Kernels after which all are forgotten.
 _MOST_KERNELS = 16_384
 
@@ -187,6 +189,15 @@ class GPU:
         with self.watching():
             self.driver.fail(function, status)
 
+    def with_room(self, work: Callable[[], _Result]) -> _Result:
+        """Do what a driver may have no memory for, code or local memory of kernels; once more without what is cached
+        here."""
+        try:
+            return work()
+        except MemoryError:
+            self.flush_memory()
+        return work()
+
     # --- kernels -----------------------------------------------------------------------------------------------------
 
     def target(self) -> Target:
@@ -199,7 +210,7 @@ class GPU:
             kernel.reuse(0)
             return kernel, True
         with self.watching():
-            kernel = self.kernels[key] = GPUKernel(self, key, operations, make)
+            kernel = self.kernels[key] = self.with_room(lambda: GPUKernel(self, key, operations, make))
         if kernel.from_disk:
             self.loaded += 1
         else:
@@ -258,10 +269,10 @@ class GPU:
             self.driver.upload(memory.address, words)
             launch.keep.append(memory)
             words = memory.address.to_bytes(8, "little")
-        self.driver.launch(kernel.function, launch.shape, words + launch.units)
+        self.with_room(lambda: self.driver.launch(kernel.function, launch.shape, words + launch.units))
         if kernel.combine is not None:
-            blocks = launch.shape.blocks.to_bytes(4, "little")
-            self.driver.launch(kernel.combine, module.combine_shape(), words + blocks)
+            blocks = words + launch.shape.blocks.to_bytes(4, "little")
+            self.with_room(lambda: self.driver.launch(kernel.combine, module.combine_shape(), blocks))
 
     def submitted(self) -> int:
         """Ticket of the last launch."""

@@ -65,6 +65,8 @@ class Exchange:
         A stream that somebody has made may be gone, and drivers do not check handles: then all there is is waited for.
         """
         driver = self._backend.driver
+        if self._backend.is_lost():  # or belongs to the process that this one was forked from
+            return
         with suppress(DriverError):  # the device may be gone
             if stream in _ALWAYS:
                 driver.order(stream, self.stream)
@@ -84,6 +86,8 @@ class Exchange:
 
     def released(self, owner: Any) -> None:
         """Nobody refers any more to what is lent.  Finalisers call this."""
+        if self._backend.is_lost():
+            return
         try:
             self._released.append((self._backend.driver.mark(), owner))
         except DriverError:  # nothing runs any more
@@ -93,7 +97,7 @@ class Exchange:
     def settle(self) -> None:
         """Give back what no launch uses any more."""
         released = self._released
-        while released:
+        while released and not self._backend.is_lost():
             try:
                 point, owner = released.popleft()
             except IndexError:  # another thread was faster

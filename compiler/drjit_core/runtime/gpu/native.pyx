@@ -23,6 +23,7 @@ ctypedef int (*UploadFunction)(uint64_t target, const void* source, size_t count
 
 cdef enum:
     LISTED = 5
+    OUT_OF_MEMORY = 2  # a status
     #: A driver has room for some launches, and lets who comes with one more wait: from then on, without the
     #: interpreter's lock. Before, releasing it would let other threads have it for some milliseconds.
     MOST_QUEUED = 512
@@ -224,13 +225,17 @@ cdef class GPUNative(Native):
     cdef bint ask(self, void* function, unsigned blocks, unsigned x, unsigned y, size_t nbytes) except -1:
         """Ask the driver for a launch, with the words at hand."""
         cdef void* extra[5]
-        cdef int status
+        cdef int status, attempt
         extra[0], extra[1], extra[2], extra[3], extra[4] = <void*> 1, self.words, <void*> 2, &nbytes, NULL
-        if self.count - self.done < MOST_QUEUED:
-            status = self.function(function, blocks, 1, 1, x, y, 1, 0, self.stream, NULL, extra)
-        else:
-            with nogil:
+        for attempt in range(2):
+            if self.count - self.done < MOST_QUEUED:
                 status = self.function(function, blocks, 1, 1, x, y, 1, 0, self.stream, NULL, extra)
+            else:
+                with nogil:
+                    status = self.function(function, blocks, 1, 1, x, y, 1, 0, self.stream, NULL, extra)
+            if status != OUT_OF_MEMORY or attempt:
+                break
+            self.backend.flush_memory()
         if status:
             self.backend.fail("cuLaunchKernel", status)
         return True

@@ -1,0 +1,371 @@
+"""The driver's library made of the machine: functions of C with the driver's names, for
+:class:`drjit_core.cuda.driver.Driver`.
+
+Prototypes and numbers are those of NVIDIA's ``cuda.h`` (CUDA 13.0). What the driver checks is checked: handles,
+addresses, sizes, the context of the calling thread; and so is what it does not, that nothing is used after it has been
+given back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from drjit_core.cuda.errors import DriverError
+
+from .driver import MachineDriver
+
+__all__ = ["PROTOTYPES", "Library"]
+
+_I, _U, _S, _P, _D = ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint64
+#: Arguments of the functions; addresses of the device are 64-bit numbers, handles pointers.
+PROTOTYPES: dict[str, tuple[Any, ...]] = {
+    "cuInit": (_U,), "cuDriverGetVersion": (_P,), "cuGetErrorName": (_I, _P), "cuDeviceGet": (_P, _I),
+    "cuDeviceGetName": (_P, _I, _I), "cuDeviceTotalMem_v2": (_P, _I), "cuDeviceGetAttribute": (_P, _I, _I),
+    "cuDevicePrimaryCtxRetain": (_P, _I), "cuCtxGetCurrent": (_P,), "cuCtxSetCurrent": (_P,),
+    "cuCtxPushCurrent_v2": (_P,), "cuCtxPopCurrent_v2": (_P,), "cuCtxSynchronize": (),
+    "cuStreamCreate": (_P, _U), "cuStreamSynchronize": (_P,), "cuStreamWaitEvent": (_P, _P, _U),
+    "cuMemPoolCreate": (_P, _P), "cuMemPoolSetAttribute": (_P, _I, _P), "cuMemPoolTrimTo": (_P, _S),
+    "cuMemAllocFromPoolAsync": (_P, _S, _P, _P), "cuMemFreeAsync": (_D, _P),
+    "cuMemcpyHtoDAsync_v2": (_D, _P, _S, _P), "cuMemcpyDtoHAsync_v2": (_P, _D, _S, _P),
+    "cuMemcpyDtoDAsync_v2": (_D, _D, _S, _P), "cuMemsetD8Async": (_D, ctypes.c_ubyte, _S, _P),
+    "cuPointerGetAttribute": (_P, _I, _D),
+    "cuLinkCreate_v2": (_U, _P, _P, _P), "cuLinkAddData_v2": (_P, _I, _P, _S, _P, _U, _P, _P),
+    "cuLinkComplete": (_P, _P, _P), "cuLinkDestroy": (_P,),
+    "cuModuleLoadData": (_P, _P), "cuModuleUnload": (_P,), "cuModuleGetFunction": (_P, _P, _P),
+    "cuFuncGetAttribute": (_P, _I, _P), "cuLaunchKernel": (_P, *[_U] * 7, *[_P] * 3),
+    "cuEventCreate": (_P, _U), "cuEventRecord": (_P, _P), "cuEventSynchronize": (_P,), "cuEventQuery": (_P,),
+    "cuEventElapsedTime": (_P, _P, _P), "cuEventDestroy_v2": (_P,)}
+_NAMES = {1: "INVALID_VALUE", 2: "OUT_OF_MEMORY", 100: "NO_DEVICE", 201: "INVALID_CONTEXT", 218: "INVALID_PTX",
+          400: "INVALID_HANDLE", 500: "NOT_FOUND", 600: "NOT_READY", 700: "ILLEGAL_ADDRESS",
+          701: "LAUNCH_OUT_OF_RESOURCES", 803: "SYSTEM_DRIVER_MISMATCH"}
+_INVALID_VALUE, _OUT_OF_MEMORY, _INVALID_CONTEXT, _INVALID_HANDLE, _NOT_FOUND, _NOT_READY = 1, 2, 201, 400, 500, 600
+#: Functions that ask for no context.
+_WITHOUT = ("cuDevice", "cuInit", "cuDriver", "cuGet", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxPush")
+_UNTIMED = 2
+#: The default streams.
+_ALWAYS = (0, 1, 2)
+
+
+class Refused(Exception):
+    """A function has returned a status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+def _put(address: int, value: int, type_: Any = ctypes.c_void_p) -> None:
+    type_.from_address(address).value = value
+
+
+class Library:
+    """Functions by their names, as attributes and as items, as those of a ``ctypes.CDLL``."""
+
+    def __init__(self, device: MachineDriver, lacks: tuple[str, ...] = (), version: int = 13000,
+                 status: int = 0) -> None:
+        self.device, self.version, self.status = device, version, status
+        self.calls: list[str] = []
+        self.handles: dict[int, tuple[str, Any]] = {}  # what is there: its kind, and what it is
+        self.errors: list[BaseException] = []  # that have ended a function otherwise than by a status
+        self.refuses: dict[str, int] = {}  # functions that return a status, the next time
+        self.always: dict[str, int] = {}  # and those that do so every time
+        self._thread = threading.local()
+        self._next = 0x1000
+        self._functions = {name: ctypes.CFUNCTYPE(_I, *arguments)(self._checked(name))
+                           for name, arguments in PROTOTYPES.items() if name not in lacks}
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_functions"][name]
+        except KeyError:
+            raise AttributeError(f"undefined symbol: {name}") from None
+
+    def left(self, kind: str) -> list[Any]:
+        """What there is of a kind."""
+        return [what for each, what in self.handles.values() if each == kind]
+
+    def _checked(self, name: str) -> Callable[..., int]:
+        work = getattr(self, f"_{name.removesuffix('_v2')}")
+
+        def function(*arguments: Any) -> int:
+            self.calls.append(name)
+            try:
+                if name in self.refuses:
+                    return self.refuses.pop(name)
+                if name in self.always:
+                    return self.always[name]
+                if not name.startswith(_WITHOUT) and not self.context():
+                    return _INVALID_CONTEXT
+                work(*(0 if each is None else each for each in arguments))
+            except Refused as refused:
+                return refused.status
+            except DriverError as error:
+                return error.status
+            except MemoryError:
+                return _OUT_OF_MEMORY
+            except BaseException as error:  # ctypes would only print it
+                self.errors.append(error)
+                return 999
+            return 0
+        return function
+
+    def _new(self, kind: str, target: int, what: Any = None) -> None:
+        self._next += 16
+        self.handles[self._next] = kind, what
+        _put(target, self._next)
+
+    def _get(self, kind: str, handle: int) -> Any:
+        known = self.handles.get(handle)
+        if known is None or known[0] != kind:
+            raise Refused(_INVALID_HANDLE)
+        return known[1]
+
+    def _drop(self, kind: str, handle: int) -> None:
+        self._get(kind, handle)
+        del self.handles[handle]
+
+    def _stream(self, handle: int) -> None:
+        if handle in _ALWAYS:
+            self._ours()  # of the current context
+        else:
+            self._get("stream", handle)
+
+    def _memory(self, address: int, nbytes: int) -> Any:
+        begin = self.device.machine.memory.block_of(address)
+        if nbytes and (begin is None or address + nbytes > begin + self.device.machine.memory.blocks[begin]):
+            raise Refused(_INVALID_VALUE)
+        return self.device.machine.memory.at(address, nbytes)
+
+    # --- device and context ------------------------------------------------------------------------------------------
+
+    def _cuInit(self, flags: int) -> None:
+        if self.status:
+            raise Refused(self.status)
+
+    def _cuDriverGetVersion(self, version: int) -> None:
+        _put(version, self.version, _I)
+
+    def _cuGetErrorName(self, status: int, text: int) -> None:
+        if status not in _NAMES:
+            raise Refused(_INVALID_VALUE)
+        self._name = ctypes.create_string_buffer(f"CUDA_ERROR_{_NAMES[status]}".encode())  # until the next one
+        _put(text, ctypes.addressof(self._name))
+
+    def _cuDeviceGet(self, device: int, ordinal: int) -> None:
+        if ordinal:
+            raise Refused(101)
+        _put(device, 0, _I)
+
+    def _cuDeviceGetName(self, text: int, length: int, device: int) -> None:
+        ctypes.memmove(text, b"machine\0", 8)
+
+    def _cuDeviceTotalMem(self, nbytes: int, device: int) -> None:
+        _put(nbytes, self.device.memory, _S)
+
+    def _cuDeviceGetAttribute(self, value: int, attribute: int, device: int) -> None:
+        _put(value, {75: self.device.architecture // 10, 76: self.device.architecture % 10, 16: 1}[attribute], _I)
+
+    def _cuDevicePrimaryCtxRetain(self, context: int, device: int) -> None:
+        self._new("context", context, "ours")
+
+    def context(self) -> int:
+        """The current one of the calling thread, 0 if it has none."""
+        return self._contexts()[-1]
+
+    def _contexts(self) -> list[int]:
+        contexts: list[int] | None = getattr(self._thread, "contexts", None)
+        if contexts is None:
+            contexts = self._thread.contexts = [0]
+        return contexts
+
+    def _cuCtxGetCurrent(self, context: int) -> None:
+        _put(context, self.context())
+
+    def _cuCtxSetCurrent(self, context: int) -> None:
+        self._get("context", context)
+        self._contexts()[-1] = context
+
+    def _cuCtxPushCurrent(self, context: int) -> None:
+        self._get("context", context)
+        self._contexts().append(context)
+
+    def _cuCtxPopCurrent(self, context: int) -> None:
+        if len(self._contexts()) < 2:
+            raise Refused(_INVALID_CONTEXT)
+        _put(context, self._contexts().pop())
+
+    def _cuCtxSynchronize(self) -> None:
+        self._ours()
+        self.device.wait_for_all()
+
+    def _ours(self) -> None:
+        """Other devices have nothing of what is here: the context is the first one."""
+        if self._get("context", self.context()) != "ours":
+            raise Refused(_INVALID_HANDLE)
+
+    def other_context(self) -> int:
+        """Let the calling thread work with another device, as another library does; the context of that."""
+        context = ctypes.c_void_p()
+        self._new("context", ctypes.addressof(context), "theirs")
+        self._contexts()[-1] = context.value or 0
+        return self.context()
+
+    # --- streams and events ------------------------------------------------------------------------------------------
+
+    def _cuStreamCreate(self, stream: int, flags: int) -> None:
+        self._ours()
+        self._new("stream", stream)
+
+    def _cuStreamSynchronize(self, stream: int) -> None:
+        self._get("stream", stream)
+        self.device.wait()
+
+    def _cuEventCreate(self, event: int, flags: int) -> None:
+        self._ours()
+        self._new("event", event, {"timed": not flags & _UNTIMED})
+
+    def _cuEventRecord(self, event: int, stream: int) -> None:
+        self._stream(stream)
+        self.device.wait()  # which fails if the device is lost
+        self._get("event", event).update(stream=stream, time=self.device.mark())
+
+    def _cuEventQuery(self, event: int) -> None:
+        if "time" in self._get("event", event) and not self.device.passed(0.0):
+            raise Refused(_NOT_READY)
+
+    def _cuEventSynchronize(self, event: int) -> None:
+        self._get("event", event)
+        self.device.wait()
+
+    def _cuEventElapsedTime(self, milliseconds: int, begin: int, end: int) -> None:
+        first, last = (self._get("event", each) for each in (begin, end))
+        if not (first["timed"] and last["timed"] and "time" in first and "time" in last):
+            raise Refused(_INVALID_HANDLE)
+        ctypes.c_float.from_address(milliseconds).value = self.device.milliseconds(first["time"], last["time"])
+
+    def _cuEventDestroy(self, event: int) -> None:
+        self._drop("event", event)
+
+    def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
+        self._stream(stream)
+        self.device.orders.append((self._get("event", event)["stream"], stream))
+
+    # --- memory ------------------------------------------------------------------------------------------------------
+
+    def _cuMemPoolCreate(self, pool: int, properties: int) -> None:
+        assert list((_I * 4).from_address(properties)) == [1, 0, 1, 0]  # pinned, not exported, on a device, the first
+        assert not any((ctypes.c_char * 72).from_address(properties + 16).raw)  # what is reserved
+        self._new("pool", pool)
+
+    def _cuMemPoolSetAttribute(self, pool: int, attribute: int, value: int) -> None:
+        self._get("pool", pool)
+        assert attribute == 4 and ctypes.c_uint64.from_address(value).value == (1 << 64) - 1
+
+    def _cuMemPoolTrimTo(self, pool: int, nbytes: int) -> None:
+        self._get("pool", pool)
+        self.device.trim()
+
+    def _cuMemAllocFromPoolAsync(self, address: int, nbytes: int, pool: int, stream: int) -> None:
+        self._get("pool", pool)
+        self._get("stream", stream)
+        _put(address, self.device.allocate(nbytes), ctypes.c_uint64)
+
+    def _cuMemFreeAsync(self, address: int, stream: int) -> None:
+        self._get("stream", stream)
+        if address not in self.device.machine.memory.blocks:
+            raise Refused(_INVALID_VALUE)
+        self.device.release(address)
+
+    def _cuMemcpyHtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        self._get("stream", stream)
+        self._memory(target, nbytes)
+        self.device.upload(target, ctypes.string_at(source, nbytes))
+
+    def _cuMemcpyDtoHAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        self._get("stream", stream)
+        self._memory(source, nbytes)
+        ctypes.memmove(target, self.device.download(source, nbytes), nbytes)
+
+    def _cuMemcpyDtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        self._get("stream", stream)
+        for address in (source, target):
+            self._memory(address, nbytes)
+        self.device.copy(target, source, nbytes)
+
+    def _cuMemsetD8Async(self, target: int, byte: int, nbytes: int, stream: int) -> None:
+        self._get("stream", stream)
+        self._memory(target, nbytes)
+        self.device.fill(target, byte, nbytes)
+
+    def _cuPointerGetAttribute(self, value: int, attribute: int, address: int) -> None:
+        assert attribute == 9
+        if self.device.machine.memory.block_of(address) is None:
+            raise Refused(_INVALID_VALUE)
+        _put(value, 0, _I)
+
+    # --- kernels -----------------------------------------------------------------------------------------------------
+
+    def _cuLinkCreate(self, count: int, options: int, values: int, state: int) -> None:
+        self._ours()
+        assert count == 2 and list((_I * 2).from_address(options)) == [5, 6]  # a text for errors, and its length
+        log, length = (ctypes.c_size_t * 2).from_address(values)
+        self._new("linker", state, {"log": log, "length": length & 0xFFFFFFFF, "code": None})
+
+    def _cuLinkAddData(self, state: int, kind: int, data: int, nbytes: int, *rest: int) -> None:
+        linker = self._get("linker", state)
+        text = ctypes.string_at(data, nbytes)
+        assert kind == 1 and text.endswith(b"\0") and not any(rest)
+        try:
+            linker["code"] = ctypes.create_string_buffer(self.device.assemble(text[:-1].decode()))
+        except DriverError as error:
+            said = str(error).encode()[:linker["length"] - 1] + b"\0"
+            ctypes.memmove(linker["log"], said, len(said))
+            raise
+
+    def _cuLinkComplete(self, state: int, code: int, nbytes: int) -> None:
+        made = self._get("linker", state)["code"]
+        _put(code, ctypes.addressof(made))
+        _put(nbytes, len(made), _S)
+
+    def _cuLinkDestroy(self, state: int) -> None:
+        code = self._get("linker", state)["code"]
+        if code is not None:
+            ctypes.memset(code, 0xA5, len(code))  # it was the linker's
+        self._drop("linker", state)
+
+    def _cuModuleLoadData(self, module: int, image: int) -> None:
+        self._ours()
+        self._new("module", module, self.device.load(ctypes.string_at(image)))
+
+    def _cuModuleUnload(self, module: int) -> None:
+        self._ours()
+        self._drop("module", module)
+
+    def _cuModuleGetFunction(self, function: int, module: int, name: int) -> None:
+        functions, text = self._get("module", module), ctypes.string_at(name).decode()
+        if text not in functions:
+            raise Refused(_NOT_FOUND)
+        self._new("function", function, (module, self.device.function(functions, text)))
+
+    def _function(self, handle: int) -> int:
+        module, number = self._get("function", handle)
+        self._get("module", module)  # which is still there
+        return int(number)
+
+    def _cuFuncGetAttribute(self, value: int, attribute: int, function: int) -> None:
+        name = {4: "registers", 3: "local", 1: "shared"}[attribute]
+        _put(value, self.device.facts_of(self._function(function))[name], _I)
+
+    def _cuLaunchKernel(self, function: int, blocks: int, y: int, z: int, threads_x: int, threads_y: int,
+                        threads_z: int, shared: int, stream: int, parameters: int, extra: int) -> None:
+        self._get("stream", stream)
+        given = (_S * 5).from_address(extra)
+        assert (y, z, threads_z, shared, parameters) == (1, 1, 1, 0, 0) and (given[0], given[2], given[4]) == (1, 2, 0)
+        data = ctypes.string_at(given[1], _S.from_address(given[3]).value)
+        self.device.launch(self._function(function), (blocks, threads_x, threads_y), data)
