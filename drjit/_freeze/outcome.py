@@ -310,8 +310,8 @@ class Outcome:
                                     _is_copied(value) or has_array(value) or _has_number(value)):
             if is_own(type(value).__module__) and any(
                     isinstance(entry, core.Node | ArrayBase) for entry in attributes_of(value).values()):
-                raise RuntimeError("drjit.freeze(): the function makes a parameter of an optimiser, or something else "
-                                   f"of type {describe(value)}, which later calls would share. Make it before the call.")
+                raise RuntimeError("drjit.freeze(): the function makes a parameter of an optimiser, or another object "
+                                   f"({describe(value)}) that later calls would share. Make it before the call.")
             self.keep.append(value)
             return _CONSTANT, token_of(value), len(self.keep) - 1
         known = self._made.get(id(value))

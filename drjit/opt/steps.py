@@ -94,8 +94,7 @@ class Parameter:
     @property
     def promoted(self) -> bool:
         """Whether the value is stored in a higher precision than the program sees."""
-        stored: int = self.value._type
-        return stored != self.cls._type
+        return bool(self.value._type != self.cls._type)
 
     def array(self) -> Any:
         """The value as it is handed out: a variable of the type that the program sees."""

@@ -989,13 +989,13 @@ def test_half_precision_of_parameters_adds_up_small_steps(make):
         optimizer = make(opt)
         optimizer["x"] = Float16(1, 2, 3)
 
-        def step(target):
+        def step(optimizer, target):
             dr.backward(dr.sum(dr.square(optimizer["x"] - target)))
             optimizer.step()
 
         step = freeze(step)
         for _ in range(10):
-            step(Float16(0, 0, 1))
+            step(optimizer, Float16(0, 0, 1))
         found.append(optimizer.state["x"][0].numpy())
     assert (found[0] == found[1]).all() and (found[0] < np.float32([0.9995, 1.9995, 2.9995])).all()
 
