@@ -272,8 +272,13 @@ class _Variable(NamedTuple):
     counts: bool  # whether the number of steps matters
 
 
-#: What of such objects is looked at as it is.
+#: What of such objects is looked at as it is; those that programs see with a lower precision have a value as well.
 _SHOWN = ("name", "form", "cls", "rate", "state", "shared")
+_PROMOTED = (*_SHOWN, "value")
+
+
+def _shown(owner: Any) -> tuple[str, ...]:
+    return _PROMOTED if owner.promoted else _SHOWN
 
 
 def flag_of(node: Node) -> int:
@@ -325,9 +330,10 @@ class Inputs:
         found = [each for value in self.holders for each in value.__drjit_variables__()]
         for owner, _ in found:
             snapshot.seen.add(id(owner))
-            snapshot.held += (owner, OBJECT, 2 * len(_SHOWN),
-                              *[each for name in _SHOWN for each in (name, getattr(owner, name))])
-            for name in _SHOWN:
+            shown = _shown(owner)
+            snapshot.held += (owner, OBJECT, 2 * len(shown), *[each for name in shown for each in (
+                name, getattr(owner, name))])
+            for name in shown:
                 snapshot.add(getattr(owner, name))
         #: The containers, in the order in which they are found, and their numbers.
         self.containers: list[Any] = []
@@ -557,9 +563,9 @@ class Inputs:
         return found
 
     def _changes(self) -> list[Change]:
-        hidden = {id(owner) for owner, _, _ in self.variables}
-        return [change for change in self.snapshot.changes() if id(change.container) not in hidden or
-                change.key in _SHOWN]
+        shown = {id(owner): _shown(owner) for owner, _, _ in self.variables}
+        return [change for change in self.snapshot.changes() if change.key in shown.get(id(change.container), (
+            change.key,))]
 
     def _reordered(self) -> Iterator[tuple[Any, list[Any], list[Any]]]:
         """The dictionaries whose keys are others, or in another order, with those of before and now."""

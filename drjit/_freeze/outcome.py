@@ -40,6 +40,7 @@ from .._trees.kinds import (
     PARTIAL,
     REFERRING,
     about,
+    is_own,
     kind_at,
 )
 from .._trees.pytree import is_pytree
@@ -307,6 +308,10 @@ class Outcome:
             return _DATA, number
         if value is MISSING or not (isinstance(value, list | tuple | dict | deque) or is_pytree(type(value)) or
                                     _is_copied(value) or has_array(value) or _has_number(value)):
+            if is_own(type(value).__module__) and any(
+                    isinstance(entry, core.Node | ArrayBase) for entry in attributes_of(value).values()):
+                raise RuntimeError("drjit.freeze(): the function makes a parameter of an optimiser, or another object "
+                                   f"({describe(value)}) that later calls would share. Make it before the call.")
             self.keep.append(value)
             return _CONSTANT, token_of(value), len(self.keep) - 1
         known = self._made.get(id(value))
@@ -495,10 +500,6 @@ class _Application:
                     store_same(array, nodes)
                 else:
                     store(array, nodes)
-        if inputs.variables:
-            inputs.hand_on()
-            for (owner, _, _), steps in zip(inputs.variables, outcome.steps, strict=True):
-                owner.steps += steps
         for number, content in outcome.data:
             set_data(inputs.data_at(number), content)
         for kind, container, key, value in found:
@@ -510,6 +511,10 @@ class _Application:
                 write_place(container, kind, key, value)
         for number, keys in outcome.orders:
             reorder(inputs.containers[number], keys)
+        if inputs.variables:
+            inputs.hand_on()
+            for (owner, _, _), steps in zip(inputs.variables, outcome.steps, strict=True):
+                owner.steps += steps
         return result
 
     def node(self, value: _Value) -> core.Node:

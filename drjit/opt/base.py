@@ -118,7 +118,7 @@ class Optimizer(MutableMapping[str, Any], Stateful):
         >>> dr.opt.SGD(lr=1, params={"x": Float(1, 2)}).state
         {'x': ([1, 2], False, None, None)}
         """
-        return {name: (detached(found.value), found.value._type != found.cls._type, found.rate, self._of_rule(found))
+        return {name: (detached(found.value), found.promoted, found.rate, self._of_rule(found))
                 for name, found in self._parameters.items()}
 
     def _of_rule(self, found: Parameter) -> Any:
@@ -162,8 +162,13 @@ class Optimizer(MutableMapping[str, Any], Stateful):
         except that constants are put in memory. Raises a ``TypeError`` for anything but arrays that can track
         derivatives, and a ``RuntimeError`` for empty ones.
         """
-        found = self._made(key, value)
-        self._parameters[found.name] = found
+        self._enter(self._made(key, value))
+
+    def _enter(self, found: Parameter) -> None:
+        """Have a parameter; one of that name becomes like it, since others may know it."""
+        old = self._parameters.setdefault(found.name, found)
+        if old is not found:
+            old.become(found)
 
     def _made(self, key: Any, value: Any) -> Parameter:
         """A parameter with a new value, to take the place of the one of that name if there is one."""
@@ -266,7 +271,8 @@ class Optimizer(MutableMapping[str, Any], Stateful):
         """
         given = [] if params is None else list(self._accepted(arguments.items(self._method("update"), params)))
         found = [self._made(key, value) for key, value in (*given, *args.items())]
-        self._parameters.update({parameter.name: parameter for parameter in found})
+        for parameter in found:
+            self._enter(parameter)
 
     def _accepted(self, items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
         """Those of many parameters that an optimiser of this class is for."""

@@ -91,6 +91,11 @@ class Parameter:
         #: The gradients of the vertices, an array of these, and what it holds, once it has been asked for.
         self.slope: tuple[list[Any], Any, Nodes] | None = None
 
+    @property
+    def promoted(self) -> bool:
+        """Whether the value is stored in a higher precision than the program sees."""
+        return bool(self.value._type != self.cls._type)
+
     def array(self) -> Any:
         """The value as it is handed out: a variable of the type that the program sees."""
         nodes = self.duals
@@ -137,17 +142,20 @@ class Parameter:
             [node.size for node in self.value._nodes()]
 
     def take(self, nodes: Nodes) -> None:
-        """Hold others, values and vertices, as if the program had assigned them."""
+        """Hold others, values and vertices; a value of higher precision is what it is."""
         before = self.duals
         if nodes == before:
             return
         values = [primal(node) for node in nodes]
-        if values != [primal(node) for node in before]:
-            type_ = self.value._type
-            self.value = wrap_like(self.value, type(self.value), [
-                node if node.type == type_ else cast(node, type_) for node in values])
+        if not self.promoted and values != [primal(node) for node in before]:
+            self.value = wrap_like(self.value, type(self.value), values)
         self.duals, self.attached = list(nodes), [node.id for node in values_of(self.value)]
         self.vertices = [vertex_of(node) or Vertex(LEAF, node.type, node.size) for node in nodes]
+
+    def become(self, other: Parameter) -> None:
+        """Be what another one is."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(other, name))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__ if name not in _COMPUTED}
@@ -176,6 +184,8 @@ class Number:
     """A number on the device: a variable as optimisers have them (see ``__drjit_variables__``)."""
 
     __slots__ = ("cls", "form", "name", "node", "rate", "shared", "state", "steps")
+
+    promoted = False
 
     def __init__(self, name: str, type_: int, value: Any) -> None:
         self.name, self.node = name, core.opaque(literal(type_, value))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from tests.control import programs as control
 from tests.control import test_random_derivatives as constructs
 from tests.derivatives import programs as derivatives
 from tests.random_programs import generator as expressions
-from tests.random_programs.programs import Raised, build, info_of, run
+from tests.random_programs.programs import Program, Raised, build, info_of, run
 
 __all__ = ["KINDS", "SIZES", "Case"]
 
@@ -311,9 +312,9 @@ STEPS = (add, multiply, elementwise, mean, variance, running, reverse, tile, joi
 # --- expressions over all types ---------------------------------------------------------------------------------------
 
 
-def with_expressions(seed: int) -> Case:
-    """An expression of arrays of all types; all that are as wide become as wide as something else, and axes of tensors
-    likewise."""
+@lru_cache(1)
+def _expressions(seed: int) -> tuple[Program, str, Callable[..., Any]]:
+    """A program without steps that raise, its text, and the function."""
     made = expressions.generate(seed, dr, ad, sums=True)
     found = run(made, dr, ad)
     steps = [step for step in made.steps if not isinstance(found[step.target], Raised) and not re.search(
@@ -329,6 +330,13 @@ def with_expressions(seed: int) -> Case:
                           f"return [{', '.join(step.target for step in kept)}]"])
     names: dict[str, Any] = {"dr": dr, "T": ad, "inf": float("inf"), "nan": float("nan")}
     exec(text, names)
+    return made, text, names["program"]
+
+
+def with_expressions(seed: int) -> Case:
+    """An expression of arrays of all types; all that are as wide become as wide as something else, and axes of tensors
+    likewise."""
+    made, text, program = _expressions(seed)
     lasting: dict[str, Any] = {}
 
     def given(like: random.Random, source: random.Random) -> dict[str, Any]:
@@ -354,7 +362,7 @@ def with_expressions(seed: int) -> Case:
                 lasting[alike[1]] = lasting[alike[0]]
         return lasting
 
-    return Case(text, names["program"], given, lasting)
+    return Case(text, program, given, lasting)
 
 
 def _resized(source: random.Random, part: Any, size: int) -> Any:
@@ -365,10 +373,16 @@ def _resized(source: random.Random, part: Any, size: int) -> Any:
 # --- control flow -----------------------------------------------------------------------------------------------------
 
 
+@lru_cache(1)
+def _objects(seed: int) -> tuple[str, Callable[..., Any]]:
+    """A function of ``@dr.syntax``, and its text."""
+    text = control.program(control.CHANGING + 50_000 + seed)
+    return text, dr.syntax(control.define(text, f"frozen {seed}"))
+
+
 def with_objects(seed: int) -> Case:
     """A function of ``@dr.syntax`` that changes objects, which remain from call to call."""
-    text = control.program(control.CHANGING + 50_000 + seed)
-    function = dr.syntax(control.define(text, f"frozen {seed}"))
+    text, function = _objects(seed)
     lasting: dict[str, Any] = {}
 
     def given(like: random.Random, source: random.Random) -> dict[str, Any]:

@@ -979,6 +979,66 @@ def test_optimizers(make):
     assert dr.allclose(Plain(found[0][1]), Plain(found[1][1]))
 
 
+@pytest.mark.parametrize("make", [lambda o: o.SGD(lr=1e-4, momentum=0.9), lambda o: o.Adam(lr=1e-4)])
+def test_half_precision_of_parameters_adds_up_small_steps(make):
+    """Parameters are kept in single precision; programs see them rounded, and a step must not see that."""
+    import drjit.opt as opt
+    from drjit.llvm.ad import Float16
+    found = []
+    for freeze in (dr.freeze, lambda function: function):
+        optimizer = make(opt)
+        optimizer["x"] = Float16(1, 2, 3)
+
+        def step(optimizer, target):
+            dr.backward(dr.sum(dr.square(optimizer["x"] - target)))
+            optimizer.step()
+
+        step = freeze(step)
+        for _ in range(10):
+            step(optimizer, Float16(0, 0, 1))
+        found.append(optimizer.state["x"][0].numpy())
+    assert (found[0] == found[1]).all() and (found[0] < np.float32([0.9995, 1.9995, 2.9995])).all()
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_assigned_parameters_are_those_of_each_optimizer(half):
+    import drjit.opt as opt
+    from drjit.llvm.ad import Float16
+    cls = Float16 if half else Float
+
+    def run(freeze):
+        optimizers = [opt.SGD(lr=0.25, params={"x": cls(k, 3)}) for k in range(2)]
+
+        def step(optimizer):
+            dr.backward(dr.sum(dr.square(optimizer["x"])))
+            optimizer.step()
+            optimizer["x"] = optimizer["x"] + cls(1 / 3)
+
+        step = freeze(step)
+        for _ in range(3):
+            for optimizer in optimizers:
+                step(optimizer)
+        return [optimizer.state["x"][0].numpy().tolist() for optimizer in optimizers]
+
+    assert run(dr.freeze) == run(lambda function: function)
+
+
+def test_parameters_that_calls_would_share_are_refused():
+    from drjit.opt import SGD
+
+    @dr.freeze
+    def add(optimizer, x):
+        optimizer["x"] = x
+
+    @dr.freeze
+    def make(x):
+        return SGD(lr=1, params={"x": x})
+
+    for call in (lambda: add(SGD(lr=1), Float(1, 2)), lambda: make(Float(1, 2))):
+        with pytest.raises(RuntimeError, match=r"makes a parameter of an optimiser.*Make it before the call"):
+            call()
+
+
 # --- limit, warnings, threads ----------------------------------------------------------------------------------------
 
 
