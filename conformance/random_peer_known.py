@@ -343,11 +343,17 @@ def _ill_conditioned(d: Difference) -> list[Array] | None:
         return None
     n, entries = info.shape[0], np.stack(np.broadcast_arrays(*matrix.parts)).astype(float)
     entries = entries.reshape(n, n, -1, entries.shape[-1]).transpose(2, 3, 0, 1)
-    bound = np.linalg.norm(entries, axis=-1).prod(-1)  # Hadamard's
-    loss = (64 * float(np.finfo(info.dtype).eps) * bound / np.abs(np.linalg.det(entries))).max(0)
+    norms = np.linalg.norm(entries, axis=-1)
+    bound = norms.prod(-1)  # Hadamard's
+    determinant = np.abs(np.linalg.det(entries))
+    loss = np.fmax.reduce(64 * float(np.finfo(info.dtype).eps) * bound / determinant)  # matrices of NaN aside
     largest: Any = 0.0
     for a, b in d.parts():
         largest = np.fmax(largest, np.fmax(np.abs(a), np.abs(b)))
+    if d.first.kind == "matrix" and d.step.op in ("/", "/="):  # products with inverses, whose terms may cancel
+        inverse = np.fmax.reduce(bound / norms.min(-1) / determinant)
+        terms = n * inverse * np.fmax.reduce(np.broadcast_arrays(*map(np.abs, d.operands[d.step.uses[0]].parts)))
+        largest = np.fmax(largest, terms if terms.size == largest.size else np.nanmax(terms))
     loss = loss if loss.size == largest.size else loss.max()
     return _pairwise(d, lambda a, b: np.abs(a.astype(float) - b.astype(float)) <= loss * largest)
 
@@ -602,6 +608,9 @@ TABLE = [
     Known("empty static arrays: the wheel reduces them to Python numbers", "type", _REDUCTIONS, _begins("Array0")),
     Known("empty static arrays: the wheel reduces all types of them", "raised here", _REDUCTIONS, _begins("Array0")),
     Known("empty static arrays: the wheel dies", "crashed", "*", _begins("Array0")),
+    Known("empty static arrays: the wheel converts them to flat ones", "raised here", "convert", _begins("Array0")),
+    Known("components: dynamic arrays have those of static ones, where they are as long", "raised there", "component",
+          lambda d: d.first.shape == (-1,)),
     Known("undefined: operations on types that the reference does not define them for", "raised here, raised there",
           "*", _is_undefined),
     Known("division: the wheel refuses integer operands where it would have to promote them", "raised there", "/ /=",

@@ -485,7 +485,7 @@ def is_masking(keys: Keys) -> bool:
     """Whether ``&`` of operands of two classes masks numbers, as a mask on the right does; one on the left counts as 0
     and 1 before integers."""
     left, right = (key is bool or is_array(key) and key._kind == "b" for key in keys)
-    return right and not left and is_array(keys[0])
+    return right and not left
 
 
 def _and_plan(operation: Operation, site: Site, keys: Keys) -> Plan:

@@ -284,14 +284,13 @@ def expm1(z: Complex) -> list[Node]:
 @_holomorphic(lambda z: _times(exp2(z), math.log(2)))
 @in_single
 def exp2(z: Complex) -> list[Node]:
-    """``2**x (cos(y log 2) + i sin(y log 2))``; the rounding error of the angle is made up for to first order."""
+    """``2**x (cos(y log 2) + i sin(y log 2))``, turned by the rounding error of the angle, which may be large."""
     x, y = z
     high, low = _LOG_2[core.TYPES[x.type].bits]
     angle = ops.mul(y, constant(y, high))
     rest = ops.fma(y, constant(y, low), ops.fma(y, constant(y, high), ops.neg(angle)))
-    rest = ops.select(ops.lt(ops.abs(y), constant(y, 1e6)), rest, constant(y, 0))
-    s, c = core.sincos(angle)
-    s, c = ops.fma(rest, c, s), ops.fma(ops.neg(rest), s, c)
+    (s, c), (t, d) = core.sincos(angle), core.sincos(ops.select(finite(angle), rest, constant(y, 0)))
+    s, c = ops.fma(s, d, ops.mul(c, t)), ops.fma(c, d, ops.neg(ops.mul(s, t)))
     limit = 120.0 if core.TYPES[x.type].bits == 32 else 1000.0
     modulus, factor = _split(x, limit, core.exp2, 2.0 ** (limit / 2))
     return _polar(modulus, factor, x, y, s, c)

@@ -25,6 +25,8 @@ __all__ = ["absolute", "conjugate", "divide", "exp", "exp2", "fma", "log", "log2
 _DUAL = core.KIND["dual"]
 #: The square roots of the distances of numbers, by bits: half of the digits are left of a smaller difference.
 _NEAR = {32: 2.0**-12, 64: 2.0**-26}
+#: The square of this and its inverse are normal numbers, by bits.
+_LEAST = {32: 2.0**-63, 64: 2.0**-511}
 Quaternion = Sequence[Node]
 
 
@@ -75,48 +77,66 @@ def divide(a: Quaternion, b: Quaternion) -> list[Node]:
 
 
 def _in_plane(function: Callable[[Complex], list[Node]], first: Callable[[Complex], Complex],
-              second: Callable[[Complex], Complex]) -> Callable[[Quaternion], list[Node]]:
+              second: Callable[[Complex, Node], Complex], entire: bool = False) -> Callable[[Quaternion], list[Node]]:
     """The function of quaternions that a function of complex numbers induces, see the module.
 
     With ``r = |v|``, the result is ``A + B v``, where ``A`` is the real part of the complex function at ``w + i r`` and
     ``B`` its imaginary part divided by r. Where r is zero, B is the derivative of the complex function; a length has no
-    derivative there, but its square has, which ``A`` is differentiated by. ``first`` and ``second`` are the derivatives
-    of the complex function.
-    """
-    def ratio(derivative: Complex, next_: Callable[[Complex], Complex], w: Node, r: Node) -> Node:
-        """The imaginary part of a function divided by r, ``next_`` being its derivative."""
-        undirected = ops.eq(r, constant(r, 0))
-        return ops.select(undirected, next_([w, r])[0],  # type: ignore[no-any-return]
-                          ops.div(derivative[1], ops.select(undirected, constant(r, 1), r)))
+    derivative there, but its square has, which ``A`` is differentiated by. ``first`` is the derivative of the complex
+    function, and ``second`` the second one, times a number.
 
-    def by_square(o: object, w: Node, u: Node, r: Node, f: None) -> Node:
-        unit = largest([w, r], 2)  # of the vector part: its square alone might be out of range
-        return ops.mul(ops.mul(ratio(first([w, r]), second, w, r), unit),  # type: ignore[no-any-return]
-                       ops.mul(unit, constant(r, -0.5)))
+    Derivatives are those of ``(B u) (v / u)`` and of ``A`` by ``|v / u|**2``, where u is a constant: 1 for ``entire``
+    functions, and for others as large as r, since B and the square alone might be out of range. Next to real numbers it
+    is larger: second derivatives need its square.
+    """
+    def unit(w: Node, r: Node) -> Node:
+        if entire:
+            return constant(r, 1)
+        real, length = ops.abs(primal(w)), primal(r)
+        least = ops.minimum(real, constant(r, _LEAST[core.TYPES[r.type].bits]))
+        return largest([ops.select(ops.eq(length, constant(r, 0)), real, ops.maximum(length, least))])
+
+    def ratio(derivative: Complex, next_: Node, r: Node, u: Node) -> Node:
+        """The imaginary part of a function divided by r, times u; ``next_`` is that where r is zero."""
+        undirected = ops.eq(r, constant(r, 0))
+        divisor = ops.select(undirected, constant(r, 1), ops.div(r, u))
+        return ops.select(undirected, next_, ops.div(derivative[1], divisor))  # type: ignore[no-any-return]
+
+    def by_square(o: object, w: Node, s: Node, r: Node, f: None) -> Node:
+        u = unit(w, r)
+        return ops.mul(ratio(first([w, r]), second([w, r], u)[0], r, u),  # type: ignore[no-any-return]
+                       ops.mul(u, constant(r, -0.5)))
+
+    def of_scale(w: Node, r: Node, f: Complex) -> Node:
+        u = unit(w, r)
+        return ratio(f, ops.mul(first([w, r])[0], u), r, u)
+
+    def by_real(o: object, w: Node, r: Node, z: None, f: None) -> Node:
+        u = unit(w, r)
+        return ratio(first([w, r]), second([w, r], u)[0], r, u)
 
     def by_length(o: object, w: Node, r: Node, z: None, f: Node) -> Node:
-        limit = first([w, r])[0]
-        difference = ops.sub(limit, f)
+        u, limit = unit(w, r), first([w, r])[0]
+        difference = ops.sub(limit, ops.div(f, u))
         # Next to real numbers few digits are left of that. There, the first term of its series, a third of the second
         # derivative, is as good, and has a derivative that is.
         near = ops.le(ops.abs(difference), ops.abs(ops.mul(limit, constant(r, _NEAR[core.TYPES[r.type].bits]))))
-        series = ops.mul(second([w, r])[1], constant(r, -1 / 3))
-        return ops.select(near, series, ops.div(difference, ops.select(  # type: ignore[no-any-return]
-            near, constant(r, 1), r)))
+        series = ops.mul(second([w, r], u)[1], constant(r, -1 / 3))
+        divisor = ops.select(near, constant(r, 1), ops.div(r, u))
+        return ops.select(near, series, ops.div(difference, divisor))  # type: ignore[no-any-return]
 
     name = function.__name__
-    real_part = Rule(name, (Partial(FACTOR, "xz", lambda o, w, u, r, f: first([w, r])[0]),
+    real_part = Rule(name, (Partial(FACTOR, "xz", lambda o, w, s, r, f: first([w, r])[0]),
                             Partial(FACTOR, "xz", by_square),
-                            Partial(FACTOR, "z", lambda o, w, u, r, f: constant(r, 0))))
-    scale = Rule(name, (Partial(FACTOR, "xy", lambda o, w, r, z, f: ratio(first([w, r]), second, w, r)),
-                        Partial(FACTOR, "xyr", by_length)))
+                            Partial(FACTOR, "z", lambda o, w, s, r, f: constant(r, 0))))
+    scale = Rule(name, (Partial(FACTOR, "xy", by_real), Partial(FACTOR, "xyr", by_length)))
 
     def differentiable(q: Quaternion, r: Node, values: list[Node], result: Complex) -> list[Node]:
         w, length = primal(q[3]), primal(r)
-        factor = attached(scale, ratio(result, first, w, length), q[3], r)
-        vector = [with_derivative_of(ops.mul(node, factor), value)
-                  for node, value in zip(q[:3], values, strict=False)]
-        parts = [ops.div(node, largest([w, length], 2)) for node in q[:3]]
+        u = unit(w, length)
+        parts = [ops.div(node, u) for node in q[:3]]
+        factor = attached(scale, of_scale(w, length, result), q[3], r)
+        vector = [with_derivative_of(ops.mul(part, factor), value) for part, value in zip(parts, values, strict=False)]
         return [*vector, attached(real_part, values[3], q[3], dot(parts, parts), r)]
 
     @in_single
@@ -138,14 +158,27 @@ def _times(function: Callable[[Complex], Complex], factor: float) -> Callable[[C
     return lambda z: [ops.mul(node, constant(node, factor)) for node in function(z)]
 
 
+def _scaled(z: Complex, u: Node) -> list[Node]:
+    return [ops.mul(node, u) for node in z]
+
+
 _LOG_2 = math.log(2)
-_inverse_square = _times(lambda z: complex_rules.square(complex_rules.rcp(z)), -1.0)
-exp = _in_plane(complex_rules.exp, complex_rules.exp, complex_rules.exp)
-exp2 = _in_plane(complex_rules.exp2, _times(complex_rules.exp2, _LOG_2), _times(complex_rules.exp2, _LOG_2**2))
+exp = _in_plane(complex_rules.exp, complex_rules.exp, lambda z, u: complex_rules.exp(z), entire=True)
+exp2 = _in_plane(complex_rules.exp2, _times(complex_rules.exp2, _LOG_2),
+                 lambda z, u: _times(complex_rules.exp2, _LOG_2**2)(z), entire=True)
+
+
+def _inverse_square(z: Complex, u: Node) -> list[Node]:
+    """``-u / z**2``."""
+    inverse = complex_rules.rcp(z)
+    return complex_rules.mul(inverse, _scaled(inverse, ops.neg(u)))
+
+
 log = _in_plane(complex_rules.log, complex_rules.rcp, _inverse_square)
-log2 = _in_plane(complex_rules.log2, _times(complex_rules.rcp, 1 / _LOG_2), _times(_inverse_square, 1 / _LOG_2))
-sqrt = _in_plane(complex_rules.sqrt, _times(complex_rules.rsqrt, 0.5), _times(
-    lambda z: complex_rules.mul(complex_rules.rcp(z), complex_rules.rsqrt(z)), -0.25))
+log2 = _in_plane(complex_rules.log2, _times(complex_rules.rcp, 1 / _LOG_2),
+                 lambda z, u: _times(lambda z: _inverse_square(z, u), 1 / _LOG_2)(z))
+sqrt = _in_plane(complex_rules.sqrt, _times(complex_rules.rsqrt, 0.5), lambda z, u: complex_rules.mul(
+    _scaled(complex_rules.rcp(z), ops.mul(u, constant(u, -0.25))), complex_rules.rsqrt(z)))
 
 
 @in_single

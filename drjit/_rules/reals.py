@@ -144,10 +144,10 @@ def scaled(components: Sequence[Node]) -> Scaled:
     return Scaled([ops.mul(node, factor) for node in components], large, small, limits)
 
 
-def largest(values: Sequence[Node], power: int = 1) -> Node:
-    """The largest of some absolute values, or what is next to it that has this power, and an inverse of that."""
+def largest(values: Sequence[Node]) -> Node:
+    """The largest of some absolute values, or what is next to it that has an inverse, as a constant."""
     found = functools.reduce(ops.maximum, map(ops.abs, map(primal, values)))
-    most = _RANGES[found.type].most ** (1 / power)
+    most = _RANGES[found.type].most
     return ops.maximum(ops.minimum(found, constant(found, most)), constant(found, 1 / most))  # type: ignore[no-any-return]
 
 

@@ -51,7 +51,8 @@ BINARY: dict[str, dict[tuple[float, float], tuple[float, float]]] = {
     "fmin": {(1, 1): (1, 0), (2, 1): (0, 1), (3, NAN): (1, 0), (NAN, 3): (0, 1)},
     "fmax": {(1, 1): (1, 0), (2, 1): (1, 0), (3, NAN): (1, 0), (NAN, 3): (0, 1)},
     "hypot": {(0, 0): (0, 0), (3, 4): (0.6, 0.8), (0, -2): (0, -1), (-2, 0): (-1, 0)},
-    "atan2": {(0, 1): (1, 0), (1, 0): (0, -1), (0, -2): (-0.5, 0), (0, 0): (NAN, NAN)},
+    "atan2": {(0, 1): (1, 0), (1, 0): (0, -1), (0, -2): (-0.5, 0), (0, 0): (NAN, NAN), (INF, 1): (0, 0),
+              (1, -INF): (0, 0)},
     "power": {(0, 2): (0, 0), (0, 1): (1, 0), (0, 0): (0, -INF), (2, 0): (0, LOG_2), (0, 0.5): (INF, 0),
               (-2, 2): (-4, NAN), (INF, -1): (0, 0), (1, 1): (1, 0)},
     "copysign": {(2, 1): (1, 0), (2, -1): (-1, 0), (-2, -0.0): (1, 0), (0, 1): (1, 0)},
@@ -171,3 +172,23 @@ def test_second_derivatives_by_two_numbers(name: str, precision: str) -> None:
             orders[other] += 1
             wanted = [float(mpmath.diff(function, point, tuple(orders))) for point in points]
             np.testing.assert_allclose(found, wanted, rtol=_LOOSE[precision], atol=_LOOSE[precision])
+
+
+@pytest.mark.parametrize(("cls", "exponent", "tolerance"), [
+    (ad.BFloat16, 100, 4e-2), (ad.Float, 100, 1e-6), (ad.Float64, 800, 1e-14)])  # a few roundings of the type
+def test_derivatives_where_squares_are_out_of_range(cls: Any, exponent: int, tolerance: float) -> None:
+    large, small = 2.0**exponent, 2.0**-exponent
+
+    def gradients(function: Callable[..., Any], *values: list[float]) -> list[list[float]]:
+        arrays = [cls(value) for value in values]
+        dr.enable_grad(*arrays)
+        dr.backward(function(*arrays))
+        return [[float(number) for number in dr.grad(array)] for array in arrays]
+
+    (found,) = gradients(dr.asinh, [large, -large, small])
+    np.testing.assert_allclose(found, [small, small, 1], rtol=tolerance)
+    (found,) = gradients(dr.acosh, [large])
+    np.testing.assert_allclose(found, [small], rtol=tolerance)
+    by_y, by_x = gradients(dr.atan2, [large, small, -small, large], [large, small, small, small])
+    np.testing.assert_allclose(by_y, [small / 2, large / 2, large / 2, 0], rtol=tolerance, atol=small**1.3)
+    np.testing.assert_allclose(by_x, [-small / 2, -large / 2, large / 2, -small], rtol=tolerance)

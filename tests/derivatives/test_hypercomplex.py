@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -138,10 +139,12 @@ def test_far_from_zero_the_inverse_tangent_does_not_change(cls: Any, function: A
 
 @pytest.mark.parametrize(("single", "double", "function"), [
     (Complex2f, Complex2f64, dr.abs), (Quaternion4f, Quaternion4f64, dr.abs), (Quaternion4f, Quaternion4f64, dr.rcp),
-    (Quaternion4f, Quaternion4f64, dr.rsqrt), (Quaternion4f, Quaternion4f64, dr.sqrt)])
+    (Quaternion4f, Quaternion4f64, dr.rsqrt), (Quaternion4f, Quaternion4f64, dr.sqrt),
+    (Quaternion4f, Quaternion4f64, dr.log)])
 def test_derivatives_of_large_and_small_lengths(single: Any, double: Any, function: Any) -> None:
     count = 2 if single is Complex2f else 4
-    limits = (-37, 36) if function is dr.abs else (-18, 18)  # beyond, squares of inverse lengths are not in range
+    # where results and their derivatives are in range
+    limits = (-18, 18) if function is dr.rcp else (-24, 24) if function is dr.rsqrt else (-37, 36)
     sizes = np.float32(10.0) ** np.arange(*limits, 0.25, np.float32)
     values = np.multiply.outer(np.array(WEIGHTS[:count], np.float32), sizes)
 
@@ -161,3 +164,19 @@ def test_derivatives_of_large_and_small_lengths(single: Any, double: Any, functi
             _, second = dr.hvp(function, single(*(w * size for w in WEIGHTS[:count])), single(*WEIGHTS[:count][::-1]))
             _, other = dr.hvp(function, double(*(w * size for w in WEIGHTS[:count])), double(*WEIGHTS[:count][::-1]))
             np.testing.assert_allclose(second.numpy().ravel() * size, other.numpy().ravel() * size, rtol=1e-5)
+
+
+def test_second_derivatives_beside_a_tiny_vector_part() -> None:
+    for name in ("exp", "log", "sqrt"):
+        for size in (1e-15, 1e-22, 1e-30):
+            found, expected = (dr.hvp(weighted(FUNCTIONS[name]), cls(0.3 * size, -0.5 * size, 0, 0.7), cls(
+                0.2, -1, 0.4, 0.5))[1].numpy().ravel() for cls in (Quaternion4f, Quaternion4f64))
+            np.testing.assert_allclose(found, expected, rtol=1e-5)  # a few dozen roundings of single precision
+
+
+def test_powers_of_two_turn_by_large_angles() -> None:
+    for cls, imaginary, tolerance in ((Complex2f, 2.0**20 + 1, 1e-6), (Complex2f64, 2.0**52 + 1, 1e-15)):
+        with mpmath.workprec(200):
+            angle = mpmath.mpf(imaginary) * mpmath.log(2)
+            expected = 2 * complex(mpmath.cos(angle), mpmath.sin(angle))
+        assert abs(dr.exp2(cls(1, imaginary)).numpy().item() - expected) <= 4 * tolerance  # of numbers up to 2

@@ -80,8 +80,10 @@ def _bit(o: Any, x: Any) -> Any:
     return o.copysign(o.number(x, 1), x)
 
 
-def _squares(o: Any, x: Any, y: Any) -> Any:
-    return o.fma(x, x, o.mul(y, y))
+def _over_square(o: Any, x: Any, r: Any) -> Any:
+    """``x / r**2`` for the length ``r`` of x and something else, whose square may be out of range: 0 where that is
+    infinite."""
+    return o.div(_share(o, x, r), r)
 
 
 def _power_of_base(o: Any, x: Any, y: Any, z: Any, r: Any) -> Any:
@@ -149,8 +151,8 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "asin": (_factor("x", lambda o, x, y, z, r: o.rsqrt(_one_minus_square(o, x))),),
     "acos": (_factor("x", lambda o, x, y, z, r: o.neg(o.rsqrt(_one_minus_square(o, x)))),),
     "atan": (_factor("x", lambda o, x, y, z, r: o.rcp(_one_plus_square(o, x))),),
-    "atan2": (_factor("xy", lambda o, x, y, z, r: o.div(y, _squares(o, x, y))),
-              _factor("xy", lambda o, x, y, z, r: o.neg(o.div(x, _squares(o, x, y))))),
+    "atan2": (_factor("xy", lambda o, x, y, z, r: _over_square(o, y, o.hypot(x, y))),
+              _factor("xy", lambda o, x, y, z, r: o.neg(_over_square(o, x, o.hypot(x, y))))),
     "exp": (Partial(TIMES_R, "r"),),
     "exp2": (_factor("r", lambda o, x, y, z, r: o.mul(r, o.number(r, _LOG_2))),),
     "log": (_factor("x", lambda o, x, y, z, r: o.rcp(x)),),
@@ -159,8 +161,9 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "sinh": (_factor("x", lambda o, x, y, z, r: o.cosh(x)),),
     "cosh": (_factor("x", lambda o, x, y, z, r: o.sinh(x)),),
     "tanh": (_factor("r", lambda o, x, y, z, r: _one_minus_square(o, r)),),
-    "asinh": (_factor("x", lambda o, x, y, z, r: o.rsqrt(_one_plus_square(o, x))),),
-    "acosh": (_factor("x", lambda o, x, y, z, r: o.rsqrt(o.mul(o.sub(x, o.number(x, 1)), o.add(x, o.number(x, 1))))),),
+    "asinh": (_factor("x", lambda o, x, y, z, r: o.rcp(o.hypot(x, o.number(x, 1)))),),
+    "acosh": (_factor("x", lambda o, x, y, z, r: o.mul(o.rsqrt(o.sub(x, o.number(x, 1))),
+                                                       o.rsqrt(o.add(x, o.number(x, 1))))),),
     "atanh": (_factor("x", lambda o, x, y, z, r: o.rcp(_one_minus_square(o, x))),),
     "erf": (_factor("x", lambda o, x, y, z, r: o.mul(o.exp(o.neg(o.mul(x, x))), o.number(x, _TWO_OVER_ROOT_PI))),),
     "erfc": (_factor("x", lambda o, x, y, z, r: o.mul(o.exp(o.neg(o.mul(x, x))), o.number(x, -_TWO_OVER_ROOT_PI))),),
