@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import drjit_core as core
-from drjit_core import BAKED, KIND, SHAPE, JitFlag, Node, VarType, WrapMode, cast, literal, read_element, tracked
+from drjit_core import BAKED, KIND, SHAPE, TYPES, JitFlag, Node, VarType, WrapMode, cast, literal, read_element, tracked
 
 from .._access.lanes import TRUE
 from .._base.types import INT32, UINT32, UINT64
@@ -39,6 +39,8 @@ _TAG = 64
 _UINT8, _LITERAL = VarType.UInt8.value, KIND["literal"]
 #: Of an axis with a border: how far numbers of texels are shifted, so that four around a position are positive.
 _SHIFT = 2
+#: Channels of textures of which four texels are a row.
+_MOST_OF_ROW = 4
 
 
 @functools.cache
@@ -60,34 +62,41 @@ class Corners(NamedTuple):
     indices: list[Node]
     exist: list[Node | None]
     neighbours: bool = False  # whether each follows upon the one before it
+    #: Of four neighbours that an edge has pushed inwards: whether by one texel at least, and by two, to the right, and
+    #: to the left. What is beyond the edge is the texel there.
+    pushed: tuple[Node, ...] = ()
 
 
 class _Axis:
     """The sizes of an axis: as literals, or what is computed of one that is not known."""
 
-    __slots__ = ("doubled", "end", "last", "limit", "mode", "number", "real", "second", "single", "upper", "whole")
+    __slots__ = ("doubled", "end", "fourth", "last", "least", "limit", "mode", "number", "real", "second", "single",
+                 "upper", "whole")
 
     def __init__(self, grid: Grid, number: int, size: int, mode: WrapMode) -> None:
         def of(type_: int, value: float, use: int) -> Node:
             return grid.parameter(type_, value, _TAG + 8 * number + use)
 
         self.number, self.mode, self.single = number, mode, size < 2
+        self.least = 1 if size < 2 else 2 if size < 4 else 4
         self.real = of(grid.type, size, 0)
         self.whole = of(UINT32, size, 1)
         self.last = of(UINT32, max(size - 1, 0), 2)
         self.doubled = of(UINT32, max(2 * size - 1, 0), 3)
         self.second = of(UINT32, max(size - 2, 0), 6)
+        self.fourth = of(UINT32, max(size - 4, 0), 7)  # the last one that three others follow upon
         self.end = of(grid.type, size - 1, 6)
         self.upper = of(grid.type, size + (2 * _SHIFT if mode is _BORDER else 1), 7)
         self.limit = of(UINT32, {_MIRROR: 2 * size, _BORDER: size + _SHIFT + 1}.get(mode, size), 4)
 
     @classmethod
-    def computed(cls, grid: Grid, number: int, size: Node, mode: WrapMode, single: bool) -> _Axis:
-        """An axis of at least one texel; whether of more is known."""
+    def computed(cls, grid: Grid, number: int, size: Node, mode: WrapMode, least: int) -> _Axis:
+        """An axis of so many texels at least: 1, if it has no more, 2 or 4."""
         self = cls.__new__(cls)
-        self.number, self.mode, self.single = number, mode, single
+        self.number, self.mode, self.least, self.single = number, mode, least, least < 2
         self.whole, self.real = size, cast(size, grid.type)
-        self.last, self.second = ops.sub(size, _whole(1)), ops.sub(size, _whole(1 if single else 2))
+        self.last, self.second = ops.sub(size, _whole(1)), ops.sub(size, _whole(min(least, 2)))
+        self.fourth = ops.sub(size, _whole(least))
         self.end = ops.sub(self.real, grid.one)
         twice = ops.add(size, size)
         self.doubled = ops.sub(twice, _whole(1))
@@ -100,8 +109,9 @@ class _Axis:
 class Grid:
     """The lookups in grids of a shape, at positions of a type."""
 
-    __slots__ = ("axes", "channels", "code", "codes", "counts", "half", "has_border", "has_neighbours", "index",
-                 "large", "minus_half", "offsets", "one", "shifted", "static", "strides", "type", "zero")
+    __slots__ = ("axes", "channels", "code", "code_of_four", "codes", "counts", "half", "has_border", "has_neighbours",
+                 "has_rows", "index", "large", "minus_half", "offsets", "one", "shifted", "static", "strides", "type",
+                 "zero")
 
     def __init__(self, shape: tuple[int, ...], modes: tuple[WrapMode, ...], type_: int, static: bool,
                  together: bool) -> None:
@@ -114,9 +124,11 @@ class Grid:
                         for number, stride in enumerate(strides)]
         #: What is to be known of axes by whoever computes with numbers of texels that are not: those, and all else.
         self.counts = [axis.whole for axis in self.axes]
-        #: What the program of a lookup follows from besides.
-        self.code = self.channels, int(self.large), *[
-            number for axis in self.axes for number in (axis.mode.value, int(axis.single))]
+        #: What the program of a lookup follows from besides, and that of one of four texels along each axis.
+        self.code, self.code_of_four = [
+            (self.channels, int(self.large),
+             *[number for axis in self.axes for number in (axis.mode.value, min(axis.least, most))])
+            for most in (2, 4)]
         #: What rows compute that are the channels themselves, see :func:`drjit._texture.lookups.lookup`.
         self.codes = [channel << 9 for channel in range(self.channels)]
         #: Whether some texels may not exist, and whether the two around a position along X are neighbours in memory.
@@ -124,13 +136,13 @@ class Grid:
         self.has_neighbours = modes[0] is _CLAMP and sizes[0] > 1
 
     @classmethod
-    def computed(cls, sizes: Sequence[Node], modes: Sequence[WrapMode], singles: Sequence[bool], channels: int,
+    def computed(cls, sizes: Sequence[Node], modes: Sequence[WrapMode], least: Sequence[int], channels: int,
                  type_: int, large: bool) -> Grid:
         """The lookups in grids of sizes that are not known."""
         self = cls.__new__(cls)
         self._begin(channels, type_, False, True, large)
-        self.axes = [_Axis.computed(self, number, size, mode, single) for number, (size, mode, single)
-                     in enumerate(zip(sizes, modes, singles, strict=True))]
+        self.axes = [_Axis.computed(self, number, size, mode, few) for number, (size, mode, few)
+                     in enumerate(zip(sizes, modes, least, strict=True))]
         stride = self._wide(_whole(1))
         self.strides = []
         for size in sizes:
@@ -144,8 +156,11 @@ class Grid:
         self.minus_half, self.shifted = literal(type_, -0.5, 1, BAKED), literal(type_, _SHIFT + 0.5, 1, BAKED)
         self.index = UINT64 if large else UINT32
         known = BAKED if together and 2 * channels <= core.LONGEST_ROW else None
-        #: Distances of the channels of two texels that are neighbours.
-        self.offsets = [literal(self.index, channel, 1, known) for channel in range(2 * channels)]
+        #: Whether four neighbours are read together.
+        self.has_rows = together and not static and channels <= _MOST_OF_ROW
+        #: Distances of the channels of texels that are neighbours.
+        self.offsets = [literal(self.index, channel, 1, known)
+                        for channel in range((4 if self.has_rows else 2) * channels)]
 
     def parameter(self, type_: int, value: float, tag: int) -> Node:
         """A number that follows from the shape."""
@@ -180,8 +195,9 @@ class Grid:
     def _limited(self, value: Node, high: Node) -> Node:
         """A value from zero to a limit; where it is tracked, the derivative at zero counts, and that at the limit does
         not."""
-        if tracked(value) is None:
-            return ops.minimum(ops.maximum(value, self.zero), high)
+        if tracked(value) is None:  # each is one instruction, which a minimum is not, and keeps NaN as well
+            value = ops.select(ops.gt(self.zero, value), self.zero, value)
+            return ops.select(ops.lt(high, value), high, value)
         return ops.select(ops.ge(value, high), high, ops.select(ops.lt(value, self.zero), self.zero, value))
 
     def inner_cell(self, axis: _Axis, position: Node) -> tuple[Corners, Node]:
@@ -276,10 +292,18 @@ class Grid:
             rest = ops.minimum(rest, ops.sub(ops.sub(period, one), rest))
         return cast(rest, INT32)
 
-    def stencil(self, method: Method, positions: Sequence[Node],
-                orders: Sequence[int]) -> tuple[list[Corners], list[list[Node]]]:
-        """The texels along each axis, and their weights or derivatives of these by fractions."""
-        found = [method.along(self, axis, position, order)
+    def row(self, axis: _Axis, upper: Node) -> Corners:
+        """The four texels around a position, of a clamped axis that has as many."""
+        first = ops.minimum(ops.sub(ops.maximum(upper, _whole(2)), _whole(2)), axis.fourth)
+        pushed = (ops.lt(upper, _whole(2)), ops.lt(upper, _whole(1)), ops.ge(upper, axis.last),
+                  ops.gt(upper, axis.last))
+        return Corners([first] * 4, [None] * 4, True, pushed)
+
+    def stencil(self, method: Method, positions: Sequence[Node], orders: Sequence[int],
+                row: bool = False) -> tuple[list[Corners], list[list[Node]]]:
+        """The texels along each axis, and their weights or derivatives of these by fractions. Along X these may be a
+        :meth:`row`."""
+        found = [method.along(self, axis, position, order, row and not axis.number)
                  for axis, position, order in zip(self.axes, positions, orders, strict=True)]
         return [corners for corners, _ in found], [weights for _, weights in found]
 
@@ -294,7 +318,7 @@ class Grid:
                      for index, exists in zip(corners[number].indices, corners[number].exist, strict=True)]
             rows = [(index if row is None else ops.add(row, index), _both(known, exists))
                     for row, known in rows for index, exists in along]
-        indices, exist, neighbours = corners[0]
+        indices, exist, neighbours, _ = corners[0]
         for row, known in rows:
             first: Node | None = None
             for number, (place, exists) in enumerate(zip(indices, exist, strict=True)):
@@ -311,7 +335,7 @@ class Grid:
         count, offsets = self.channels, self.offsets
         first = texel if count == 1 else ops.mul(texel, offsets[count])
         if distance:
-            return [ops.add(first, offset) for offset in offsets[count:2 * count]]
+            return [ops.add(first, offset) for offset in offsets[distance * count:(distance + 1) * count]]
         if count == 1:
             return [first]
         return [first, *[ops.add(first, offset) for offset in offsets[1:count]]]
@@ -392,8 +416,10 @@ class Method(NamedTuple):
     texels: int
     spline: Spline | None = None
 
-    def along(self, grid: Grid, axis: _Axis, position: Node, order: int) -> tuple[Corners, list[Node]]:
-        """The texels along an axis, and their weights, or derivatives of these by the fraction."""
+    def along(self, grid: Grid, axis: _Axis, position: Node, order: int,
+              row: bool = False) -> tuple[Corners, list[Node]]:
+        """The texels along an axis, which may be a :meth:`~Grid.row`, and their weights, or derivatives of these by
+        the fraction."""
         if self.texels == 1:
             return grid.nearest(axis, position), [grid.zero if order else grid.one]
         if self.spline is None:
@@ -402,7 +428,10 @@ class Method(NamedTuple):
                 return corners, [grid.number(-1), grid.one] if order == 1 else [grid.zero, grid.zero]
             return corners, [ops.sub(grid.one, fraction), fraction]
         cell = grid.cell(axis, position)
-        return grid.corners(axis, cell.upper, (-2, -1, 0, 1)), self.spline.weights(grid, cell.fraction, order)
+        weights = self.spline.weights(grid, cell.fraction, order)
+        if row and axis.mode is _CLAMP and axis.least == 4:
+            return grid.row(axis, cell.upper), weights
+        return grid.corners(axis, cell.upper, (-2, -1, 0, 1)), weights
 
 
 #: The methods, by numbers that are part of programs.
@@ -473,7 +502,8 @@ class Texels:
     def interpolated(self, method: Method, positions: Sequence[Node], orders: Sequence[int]) -> list[Node]:
         """What is between texels, derived by each axis so many times."""
         grid = self.grid
-        corners, weights = grid.stencil(method, positions, orders)
+        has_rows = grid.has_rows and TYPES[self.source.type].size >= 4
+        corners, weights = grid.stencil(method, positions, orders, has_rows)
         places = grid.places(corners)
         if method.texels == 1 and any(orders):
             values = [grid.zero] * grid.channels
@@ -483,6 +513,9 @@ class Texels:
             values = _weighted([self.read(*place) for place in places], products(weights))
         else:  # axis after axis, which is less to do for four texels
             rows = [self.read(*place) for place in places]
+            if corners[0].pushed:
+                rows = [values for first in range(0, len(rows), 4)
+                        for values in _in_place(rows[first:first + 4], corners[0].pushed)]
             for factors in weights:
                 rows = [_weighted(rows[first:first + 4], factors) for first in range(0, len(rows), 4)]
             (values,) = rows
@@ -495,6 +528,19 @@ class Texels:
                 for _ in range(order):  # last: half precision must hold what is between
                     values = [ops.mul(value, slope) for value in values]
         return values
+
+
+def _in_place(row: list[list[Node]], pushed: Sequence[Node]) -> list[list[Node]]:
+    """The values of four texels, given those of neighbours that edges may have pushed inwards, see :class:`Corners`."""
+    def chosen(mask: Node, number: int, other: int) -> list[Node]:
+        return [ops.select(mask, value, own) for value, own in zip(row[other], row[number], strict=True)]
+
+    right, far_right, left, far_left = pushed
+    for mask, numbers, step in ((right, (1, 2, 3), -1), (far_right, (2, 3), -1), (left, (0, 1, 2), 1),
+                                (far_left, (0, 1), 1)):
+        moved = {number: chosen(mask, number, number + step) for number in numbers}
+        row = [moved.get(number, values) for number, values in enumerate(row)]
+    return row
 
 
 def products(weights: Sequence[Sequence[Node]]) -> list[Node]:

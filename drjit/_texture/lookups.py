@@ -93,8 +93,8 @@ def _expansion(node: Node, operands: Sequence[Node], decoded: bool = False) -> N
     memory, others, mask = operands[:1 + decoded], operands[1 + decoded:-1], operands[-1]
     dimension = len(others) // 2
     method, channels, large, *axes = node.payload
-    modes, singles = [WrapMode(mode) for mode in axes[::2]], [bool(single) for single in axes[1::2]]
-    grid = Grid.computed(others[dimension:], modes, singles, channels, node.type, bool(large))
+    modes = [WrapMode(mode) for mode in axes[::2]]
+    grid = Grid.computed(others[dimension:], modes, axes[1::2], channels, node.type, bool(large))
     texels: Texels = _Outside(grid, grid.zero, mask)
     channel, orders = _decoded(node.attr, dimension)
     if channel < channels:
@@ -134,13 +134,13 @@ def _parts_of(operands: Sequence[Node], payload: tuple[int, ...]) -> tuple[_Part
     dimension, method, sparse, type_, channels, large, *rest = payload
     axes, codes = rest[:2 * dimension], rest[2 * dimension:]
     sizes, positions, gradients = others[:dimension], others[dimension:2 * dimension], others[2 * dimension:]
-    modes, singles = tuple(map(WrapMode, axes[::2])), tuple(map(bool, axes[1::2]))
-    return (method, positions, codes, gradients, mask, bool(sparse), type_), (sizes, modes, singles, channels, large)
+    modes = tuple(map(WrapMode, axes[::2]))
+    return (method, positions, codes, gradients, mask, bool(sparse), type_), (sizes, modes, axes[1::2], channels, large)
 
 
 def _expanded_updates(node: Node, operands: Sequence[Node]) -> Iterator[tuple[Node, Node, Node]]:
-    parts, (sizes, modes, singles, channels, large) = _parts_of(operands, node.payload)
-    grid = Grid.computed(sizes, modes, singles, channels, parts[1][0].type, bool(large))
+    parts, (sizes, modes, least, channels, large) = _parts_of(operands, node.payload)
+    grid = Grid.computed(sizes, modes, least, channels, parts[1][0].type, bool(large))
     return _updates(grid, *parts, node.type)
 
 
@@ -277,9 +277,10 @@ def _plain(texels: Texels, method: int, positions: Sequence[Node], codes: Sequen
     grid, colors, kind = texels.grid, texels.colors, texels.source.kind
     if _has_rows(grid) and kind != _LITERAL and kind != _BOUND:
         memory = (texels.source,) if colors is None else (texels.source, colors.table)
+        code = grid.code if METHODS[method].spline is None else grid.code_of_four
         rows: list[Node] = traced_each(
             _KINDS[len(positions), colors is not None], grid.type, [*memory, *positions, *grid.counts, texels.mask],
-            codes, (method, *grid.code))
+            codes, (method, *code))
         return rows
     values: dict[int, list[Node]] = {}
     found = []

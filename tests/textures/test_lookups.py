@@ -282,3 +282,20 @@ def test_texels_that_are_known_to_be_zero_are_looked_up_as_others(shape: Any, me
         expected = getattr(zero, method)([x, y])[0].numpy()
         np.testing.assert_array_equal(getattr(known, method)([x, y])[0].numpy(), expected)
         np.testing.assert_array_equal(getattr(number, method)([x, y])[0], expected[0])
+
+
+@pytest.mark.parametrize("method", ["cubic", "catmull_rom"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_rows_that_edges_push_inwards_have_no_other_texels(method: str, channels: int) -> None:
+    """NaN and infinite ones show next to them, and nowhere else."""
+    for size in (4, 5, 6):
+        data = np.random.default_rng(size).random((3, size, channels))
+        x, y = (axis.ravel() for axis in np.meshgrid(np.linspace(-0.45, size + 0.45, 121) / size, [0, 0.5, 1.1]))
+        for special in range(size):
+            changed = data.copy()
+            changed[1, special] = np.nan
+            texture = llvm.Texture2f64(changed)
+            found = getattr(texture, f"eval_{method}")(llvm.Array2f64(x, y)).numpy()
+            expected = getattr(model, method)(changed, [x, y], [WrapMode.Clamp] * 2, dtype=np.float64).T
+            assert (np.isnan(found) == np.isnan(expected)).all()
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)  # sums of 16 products

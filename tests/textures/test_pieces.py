@@ -72,3 +72,15 @@ def test_neighbours_are_added_to(kind: Any, mode: dr.ReduceMode, count: int, mas
             np.add.at(expected, index + k, np.where(mask, values[k], 0))
         np.add.at(expected, index, values[0])
         assert (target.numpy() == expected).all()
+
+
+@pytest.mark.parametrize("kind", [Float, Float64])
+def test_packets_of_which_nobody_takes_part_read_nothing(kind: Any) -> None:
+    """Beside one packet in which one element does: others have indices beyond the end."""
+    source, mask = kind(RNG.random(8)), np.zeros(COUNT, bool)
+    mask[500] = True
+    base = UInt(np.where(mask, 1, 1 << 30).astype(np.uint32)) * 4
+    found = [dr.gather(kind, source, base + k if k else base, Bool(mask)) for k in range(4)]
+    dr.eval(found)
+    for k, value in enumerate(found):
+        assert (value.numpy() == np.where(mask, source.numpy()[4 + k], 0)).all()

@@ -2,7 +2,9 @@
 
 A gather instruction costs as much as a load for each lane. A piece is read by one load a lane (of three elements under
 a mask, so that nothing beyond them is touched), and what was read is transposed in registers; two elements of 32 bits
-are read by a gather of 64-bit integers.
+are read by a gather of 64-bit integers. Lanes that take no part read the first elements, if any does take part, and
+are set to zero in the end. Indices of 32 bits leave a packet in pairs: the units that take them out are those that
+transpose.
 """
 
 from __future__ import annotations
@@ -23,24 +25,28 @@ _GROUP_BYTES = 64
 def gather(emitter: FunctionEmitter, type_: TypeText, base: str, index: tuple[str, str], start: int, count: int,
            condition: str) -> list[str]:
     """Names of packets: the elements ``start`` to ``start + count`` beyond an index, zero where a mask is not set."""
-    w, lanes, size, pointers = emitter.writer, emitter.lanes, type_.info.size, type_.of("ptr")
-    at = _places(w, type_, base, index, start)
+    w, lanes, size = emitter.writer, emitter.lanes, type_.info.size
     if size * count <= 8:
+        at = _places(w, type_, base, index, start)
         wide, narrow = emitter.packets[UINT64], TypeText(type_.info, 2 * lanes)
         pairs = w.gathered(wide, at, size, condition)
         both = w(f"bitcast {wide} {pairs} to {narrow}")
         return [w.shuffle(narrow, both, "poison", range(number, 2 * lanes, 2)) for number in range(2)]
-    if not is_everywhere(condition):
+    everywhere, base = is_everywhere(condition), w.at(type_.element, base, start)
+    if not everywhere:
         emitter.module.need("zeros", lambda: "@zeros = internal constant [16 x i8] zeroinitializer, align 16")
-        at = w(f"select {type_.mask} {condition}, {pointers} {at}, {pointers} splat (ptr @zeros)")  # who takes no part
+        index = index[0], w(f"select {type_.mask} {condition}, {index[0]} {index[1]}, {index[0]} zeroinitializer")
+        base = w.either(emitter.any_element(condition, False), "ptr", base, "@zeros")
     piece, rows = TypeText(type_.info, 4 if count == 3 else count), []
-    for lane in range(lanes):
-        place = w(f"extractelement {pointers} {at}, i32 {lane}")
+    for lane in _of_lanes(w, lanes, *index):
+        place = w.at(type_.element, base, lane)
         rows.append(w.load(piece, place, size) if count != 3 else
                     w.masked_load(piece, place, size, "<i1 true, i1 true, i1 true, i1 false>"))
     group = min(lanes, _GROUP_BYTES // size)
     parts = [_transposed(w, type_, rows[begin:begin + group], piece.lanes) for begin in range(0, lanes, group)]
-    return [_joined(w, type_, column, group) for column in map(list, zip(*parts, strict=True))]
+    columns = [_joined(w, type_, column, group) for column in map(list, zip(*parts, strict=True))]
+    return columns if everywhere else [
+        w(f"select {type_.mask} {condition}, {type_} {column}, {type_} zeroinitializer") for column in columns]
 
 
 def scatter(emitter: FunctionEmitter, type_: TypeText, base: str, index: tuple[str, str], start: int,
@@ -87,6 +93,18 @@ def add(emitter: FunctionEmitter, type_: TypeText, base: str, index: tuple[str, 
 def _places(w: Writer, type_: TypeText, base: str, index: tuple[str, str], start: int) -> str:
     """Where the pieces of all lanes begin."""
     return w(f"getelementptr {type_.element}, ptr {w.at(type_.element, base, start)}, {index[0]} {index[1]}")
+
+
+def _of_lanes(w: Writer, lanes: int, type_: str, index: str) -> list[str]:
+    """The index of each lane as an i64."""
+    if "i64" in str(type_):
+        return [w(f"extractelement {type_} {index}, i32 {lane}") for lane in range(lanes)]
+    pairs, found = f"<{lanes // 2} x i64>", []
+    packed = w(f"bitcast {type_} {index} to {pairs}")
+    for number in range(lanes // 2):
+        pair = w(f"extractelement {pairs} {packed}, i32 {number}")
+        found += [w(f"sext i32 {w(f'trunc i64 {pair} to i32')} to i64"), w(f"ashr i64 {pair}, 32")]
+    return found
 
 
 def _rows(w: Writer, lanes: int, type_: TypeText, values: list[str],
