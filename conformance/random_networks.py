@@ -111,7 +111,7 @@ class Model:
 
 def to_numpy(value: Any) -> Any:
     """A tensor in double precision."""
-    return np.array(ad.TensorXf64(value).numpy(), np.float64)
+    return np.array(value.numpy()).astype(np.float64)
 
 
 def of_form(form: str, net: Any, x: Any) -> Any:
@@ -176,11 +176,12 @@ def run(seed: int, kind: str) -> str:
     dr.backward(dr.sum(found * ad.TensorXf64(factors), axis=None))
     direction = {key: rng.normal(size=value.shape) for key, value in parameters.items()}
     move = rng.normal(size=given.shape)
-    total = float((to_numpy(x.grad) * move).sum())
-    parts = np.abs(to_numpy(x.grad) * move).sum()
     gradients = nn.unpack(_gradients(packed)) if form != "tensor" else packed
-    for key, along in zip(parameters, direction.values(), strict=True):
-        gradient = to_numpy(_at(gradients, key) if form != "tensor" else packed[key].grad)
+    by_parameters = [_at(gradients, key) if form != "tensor" else packed[key].grad for key in parameters]
+    dr.eval(x.grad, by_parameters)
+    by_input = to_numpy(x.grad) * move
+    total, parts = float(by_input.sum()), np.abs(by_input).sum()
+    for gradient, along in zip(map(to_numpy, by_parameters), direction.values(), strict=True):
         total += float((gradient.reshape(along.shape) * along).sum())
         parts += np.abs(gradient.reshape(along.shape) * along).sum()
     step = 1e-5

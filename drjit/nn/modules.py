@@ -412,7 +412,8 @@ class Sequential(Module):
     """Modules that are evaluated one after the other, each with the result of the one before it.
 
     ``prefix`` stands before the names of all parameters, as in ``mlp.layers.0.weights``: of use where one optimiser has
-    the parameters of several networks. Layers of given sizes that do not fit raise a ``ValueError``.
+    the parameters of several networks. Layers of given sizes that do not fit raise a ``ValueError``. A module that is
+    given several times has parameters of its own in each place once they are allocated.
 
     >>> from drjit.llvm import TensorXf
     >>> net = dr.nn.Sequential(dr.nn.Linear(2, 3), dr.nn.Tanh(), prefix="mlp").alloc(TensorXf)

@@ -48,18 +48,22 @@ def _with(cls: Any, option: str) -> _Row:
     return _Row(cls, lambda m: cls(getattr(m, option)), lambda m: {option: getattr(m, option)})
 
 
-#: The layers that both know, by their name in ``torch.nn``. (PyTorch's Softplus is linear from a threshold on, where
-#: the difference is below the accuracy of single precision.)
+def _softplus(m: Any) -> Module | None:
+    """PyTorch's is linear from a threshold on: from its default, 20, on, that is the same to single precision."""
+    return Softplus(m.beta) if m.threshold >= 20 else None
+
+
+#: The layers that both know, by their name in ``torch.nn``.
 _ROWS: dict[str, _Row] = {
     "Linear": _Row(Linear, lambda m: Linear(m.in_features, m.out_features, m.bias is not None), lambda m: {
         "in_features": m.config[0], "out_features": m.config[1], "bias": m.config[2]}),
     "Embedding": _Row(Embedding, lambda m: Embedding(m.num_embeddings, m.embedding_dim)
-                      if m.padding_idx is None and m.max_norm is None else None,
+                      if m.padding_idx is None and m.max_norm is None and not m.scale_grad_by_freq else None,
                       lambda m: {"num_embeddings": m.config[0], "embedding_dim": m.config[1]}),
     "LayerNorm": _norm(LayerNorm), "RMSNorm": _norm(RMSNorm), "Dropout": _with(Dropout, "p"),
     "LeakyReLU": _with(LeakyReLU, "negative_slope"), "GELU": _with(GELU, "approximate"), "ELU": _with(ELU, "alpha"),
-    "Softplus": _with(Softplus, "beta"), "ReLU": _plain(ReLU), "Tanh": _plain(Tanh), "Sigmoid": _plain(Sigmoid),
-    "SiLU": _plain(SiLU), "Identity": _plain(Identity),
+    "Softplus": _Row(Softplus, _softplus, lambda m: {"beta": m.beta}), "ReLU": _plain(ReLU), "Tanh": _plain(Tanh),
+    "Sigmoid": _plain(Sigmoid), "SiLU": _plain(SiLU), "Identity": _plain(Identity),
 }
 _NAMES = {row.cls: name for name, row in _ROWS.items()}
 
@@ -69,8 +73,9 @@ def from_torch(module: Any, dtype: Any) -> Any:
 
     ``module`` is a ``torch.nn.Sequential``, which may hold others, or a layer: ``Linear``, ``Embedding``,
     ``LayerNorm``, ``RMSNorm``, ``Dropout``, ``Identity``, and the activations that are here, too. Raises a
-    ``TypeError`` that names any other layer. The result is one of :meth:`drjit.nn.Module.alloc`, to be packed for
-    cooperative vectors; tensors have features first and samples second here, PyTorch has them the other way round.
+    ``TypeError`` that names any other layer, or parameters that several layers share. The result is one of
+    :meth:`drjit.nn.Module.alloc`, to be packed for cooperative vectors; tensors have features first and samples second
+    here, PyTorch has them the other way round.
 
     >>> import torch  # doctest: +SKIP
     >>> from drjit.llvm.ad import TensorXf
@@ -85,10 +90,22 @@ def from_torch(module: Any, dtype: Any) -> Any:
     if not isinstance(dtype, type) or not issubclass(dtype, ArrayBase) or dtype._depth >= 0 or dtype._kind != "f":
         raise TypeError(f"drjit.nn.from_torch(): 'dtype' must be a tensor type of floating-point numbers, found "
                         f"{describe(dtype)}.")
-    result = _ours(module, "module").alloc(dtype)
+    made = _ours(module, "module")
+    _require_own(module)
+    result = made.alloc(dtype)
     _copy(module, result, dtype)
     eval(result)
     return result
+
+
+def _require_own(module: Any) -> None:
+    """Raise if layers share parameters: each would have a copy, and training would move them apart."""
+    first: dict[int, str] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        other = first.setdefault(id(parameter), name)
+        if other != name:
+            raise TypeError(f"drjit.nn.from_torch(): {other!r} and {name!r} are one parameter: layers do not share "
+                            "parameters here.")
 
 
 def _is_sequential(module: Any) -> bool:

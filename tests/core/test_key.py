@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +27,7 @@ from drjit_core import (
     literal,
     opaque,
     ops,
+    products,
     reduce,
     scatter,
     sin,
@@ -247,6 +249,19 @@ def test_what_comes_from_memory_is_asked_for_ahead(type_: int, streams: int) -> 
     count, nbytes = prefetches(1 << 24)
     assert count == streams * -(-nbytes // 64)
     assert prefetches(1000)[0] == 0
+
+
+def test_long_programs_of_products_have_two_registers_a_packet() -> None:
+    """So that elements of matrices are read once for both; where processors have registers for the sums."""
+
+    def packets(multiply: bool, lanes: int = 16) -> int:
+        values = [opaque(undefined(FLOAT32, 1 << 20)) for _ in range(80)]
+        found = products(opaque(undefined(FLOAT32, 80 * 80)), values, 80, 0, 80, 1) if multiply else \
+            [ops.mul(value, other) for value, other in itertools.pairwise([*values, values[0]])]
+        return emit.packets_per_iteration(linearize(program_of(functools.reduce(ops.add, found))), lanes)
+
+    assert packets(True) == 2
+    assert packets(True, 8) == packets(False) == 1
 
 
 def test_long_chains_of_operations_are_interleaved() -> None:

@@ -203,8 +203,10 @@ def packets_per_iteration(linear: Linear, lanes: int) -> int:
     """
     kernel = linear.kernel
     operations = len(kernel.instructions)
-    if operations > _FEW_PACKETS or linear.expansions:
+    if linear.expansions:
         return 1
+    if operations > _FEW_PACKETS:
+        return 2 if lanes >= _WIDEST and _is_of_products(kernel) else 1
     if any(instruction.blocks for instruction in kernel.order):
         return _packets_of_loops(kernel)
     if any(instruction.site is not None or instruction.access is not None and instruction.access.piece
@@ -226,6 +228,18 @@ def packets_per_iteration(linear: Linear, lanes: int) -> int:
         while packets > 1 and packets * lanes > (_SHORT_ROW if kernel.short_rows else _LONGEST_PACKET):
             packets //= 2
     return packets
+
+
+def _is_of_products(kernel: Function) -> bool:
+    """Whether a program is products with vectors for the most part, and what is done with these element by element.
+
+    With two registers, each element of a matrix is read once for both: from the second cache, where all matrices do not
+    fit into the first. A network of four layers of 64, 256k samples, takes 0.066 s of processor time so, else 0.074.
+    """
+    products = any(instruction.kind == PRODUCT for instruction in kernel.order)
+    return products and kernel.domain is None and kernel.largest <= 4 and not kernel.scatters and not any(
+        instruction.blocks or instruction.site is not None or instruction.kind == OUTER
+        for instruction in kernel.order)
 
 
 def _packets_of_chain(kernel: Function, registers: int) -> int:
