@@ -482,7 +482,26 @@ def part_of(array: Storage, key: Any) -> Array | None:
         return None
     if part.shape or not array.ndim or type(key) is tuple and Ellipsis in key:  # which makes a view without axes
         return viewed(array, part)
-    return made(array._dtype, tuple([part(tensor) for tensor in parts_of(array)]))
+    found = _element(array, part) if most else None
+    return made(array._dtype, tuple([part(tensor) for tensor in parts_of(array)])) if found is None else found
+
+
+def _element(array: Storage, chosen: Any) -> Array | None:
+    """A single element of an array on the CPU that has its elements in memory, and no derivatives: read there, which
+    takes no kernel; ``None`` of others."""
+    dtype, view = array._dtype, array._view
+    root = array if view is None else view.root
+    if dtype.bits == 16 or root._held is None or view is not None and view.part == _ZEROS:
+        return None
+    held = parts_of(root) if view is None else tensors_of(view)
+    for part in held:
+        if type(part) is not dtype.part.tensor or part.state is not _EVALUATED or not computes_now(part):
+            return None
+    if array._given and not computes_now(parts_of(array)[0]):
+        return None
+    first = chosen.placed(*array.place)[0]
+    numbers = [part.array[first] for part in held]
+    return of_own(dtype, np.asarray(numbers[0] if len(numbers) == 1 else complex(*numbers), dtype.numpy))
 
 
 def _is_plain(key: Any) -> bool:

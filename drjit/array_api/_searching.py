@@ -178,7 +178,7 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
     place = normalized_axis(function, axis, array.ndim)
     if not array.size:
         return constant(dtypes.int64, 0, array.shape, array.device)
-    known = None if descending else found_by(lambda value: value.argsort(place, "stable"), array, dtype=dtypes.int64)
+    known = found_by(lambda value: order_of(value, place, descending), array, dtype=dtypes.int64)
     if known is None and _is_in_memory(array):
         known = imported(order_of(on_host(array), place, descending), CPU)
     if known is not None:
@@ -233,7 +233,7 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
     place = normalized_axis(function, axis, array.ndim)
     if not array.size:
         return each(array, lambda part: part)
-    known = None if descending else found_by(lambda value: np.sort(value, place, "stable"), array)
+    known = found_by(lambda value: sorted_values(value, place, descending), array)
     if known is None and _is_in_memory(array):
         known = imported(sorted_values(on_host(array), place, descending), CPU)
     if known is not None:

@@ -7,6 +7,7 @@ import pytest
 
 import drjit as dr
 import drjit.array_api as xp
+from drjit.array_api._evaluation import COMPILED
 from drjit.llvm.ad import Float64, UInt32
 
 
@@ -210,3 +211,33 @@ def test_memory_does_not_grow():
 def test_bad_policies(name, value, error):
     with pytest.raises(error, match=name):
         setattr(xp.policy, name, value)
+
+
+@pytest.mark.skipif(not COMPILED, reason="all is traced in the plain form")
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "uint64", "float32", "float64", "complex64"])
+def test_elements_of_what_is_in_memory_take_no_kernel(dtype):
+    xp.policy.eager = 8192
+    values = (np.arange(12_000).reshape(20, 30, 20) * (1 + 2j) - 5000).astype(dtype) if dtype == "complex64" else \
+        (np.arange(12_000).reshape(20, 30, 20) % 251).astype(dtype)
+    x = xp.asarray(values)
+    views = [(x, values), (x[::2, :, ::-1], values[::2, :, ::-1]), (x.T, values.T), (x.real, values.real)]
+    if dtype == "complex64":
+        views.append((x.imag[1:], values.imag[1:]))
+    found = []
+    assert kernels(lambda: found.extend(view[3, -4, 5] for view, _ in views)) == (0, 0)
+    assert [np.asarray(one).tolist() for one in found] == [expected[3, -4, 5].tolist() for _, expected in views]
+    assert {one.dtype for one in found[:3]} == {values.dtype}
+    before = x[3, 4, 5]
+    x[3, 4, 5] = 1
+    assert (before.item(), x[3, 4, 5].item()) == (values[3, 4, 5], 1)
+    with pytest.raises(IndexError):
+        x[20, 0, 0]
+
+
+def test_elements_of_what_derivatives_are_tracked_of_have_some():
+    xp.policy.eager = 8192
+    x = xp.asarray(np.linspace(0, 1, 10_000))
+    dr.enable_grad(x)
+    dr.backward(x[5] * 3 + x[-1])
+    gradient = np.asarray(dr.grad(x))
+    assert (gradient[5], gradient[-1], gradient.sum()) == (3, 1, 4)
