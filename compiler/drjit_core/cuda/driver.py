@@ -12,8 +12,9 @@ import ctypes
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
+from ..tuples import NamedTuple
 from .errors import DriverError, NoDevice
 
 __all__ = ["OLDEST", "Driver", "Natives"]
