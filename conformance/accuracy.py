@@ -61,6 +61,7 @@ ROWS = [
     Row(FLOAT32, "lgamma", 1.0, 2.0, None),
     Row(FLOAT32, "atan", *_THIRTY, None),
     Row(FLOAT32, "cbrt", *_THIRTY, None),
+    Row(FLOAT32, "rsqrt", 0.5, 2.0, None),
     Row(FLOAT32, "sin", -1e6, 1e6, None),
     Row(FLOAT32, "cos", -4e6, 4e6, None),
     Row(FLOAT32, "exp2", *_EXP, None),
@@ -101,7 +102,7 @@ ROWS = [
 #: Functions by other names, or written in terms of others, in extended precision.
 REFERENCES: dict[str, Callable[[Any], Any]] = {
     "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan,
-    "atanh": np.arctanh, "cot": lambda x: 1 / np.tan(x)}
+    "atanh": np.arctanh, "cot": lambda x: 1 / np.tan(x), "rsqrt": lambda x: 1 / np.sqrt(x)}
 #: Functions whose reference is mpmath.
 SLOW: dict[str, Callable[[Any], Any]] = {
     "erf": mpmath.erf, "erfc": mpmath.erfc, "erfinv": mpmath.erfinv, "lgamma": mpmath.loggamma}

@@ -259,6 +259,10 @@ def _cbrt(degree: int, dtype: type[np.floating[Any]]) -> Fit:
     return Fit(lambda m: 1 / mp.cbrt(m), mp.cbrt, _ROOT_OF_HALF, 2 * _ROOT_OF_HALF, degree, dtype)
 
 
+def _rsqrt(degree: int, dtype: type[np.floating[Any]]) -> Fit:
+    return Fit(lambda h: 1 / mp.sqrt(1 - h), lambda h: mp.sqrt(1 - h), mp.mpf(5) / 32, mp.mpf(1) / 4, degree, dtype)
+
+
 def _erf(degree: int, dtype: type[np.floating[Any]]) -> Fit:
     return Fit(_erf_tail, lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z)), _TINY, mp.mpf(1), degree, dtype)
 
@@ -325,6 +329,7 @@ FITS: dict[str, Fit] = {
     "cosh float64": _cosh(5, np.float64),
     "cbrt float32": _cbrt(3, np.float32),
     "cbrt float64": _cbrt(4, np.float64),
+    "rsqrt float32": _rsqrt(2, np.float32),
     "erf float32": _erf(6, np.float32),
     "erf float64": _erf(13, np.float64),
     "erf far float32": _erf_far(5, 4.0, np.float32),

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from ..ops.steps import Step
+from ..tuples import NamedTuple
 from ..types import TYPES
 from .target import Target
 

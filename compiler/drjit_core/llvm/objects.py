@@ -13,7 +13,9 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
+
+from ..tuples import NamedTuple
 
 __all__ = ["Loaded", "load"]
 

@@ -59,7 +59,7 @@ def square(arg: float, /) -> float:
     return arg * arg
 
 
-# --- reciprocals -----------------------------------------------------------------------------------------------------
+# --- the reciprocal --------------------------------------------------------------------------------------------------
 
 
 @rows.composed("f")
@@ -74,18 +74,6 @@ def rcp(arg: float, /) -> float:
     [0.5, inf]
     """
     return meaning.divide(1.0, arg)
-
-
-@rows.composed("f")
-def rsqrt(arg: float, /) -> float:
-    """Reciprocal square root ``1 / sqrt(arg)``; infinite at zero, NaN below.
-
-    >>> import drjit as dr
-    >>> from drjit.llvm import Float
-    >>> dr.rsqrt(Float(4, 0))
-    [0.5, inf]
-    """
-    return meaning.divide(1.0, meaning.square_root(arg))
 
 
 # --- signs -----------------------------------------------------------------------------------------------------------

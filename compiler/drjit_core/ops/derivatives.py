@@ -139,6 +139,7 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "fma": (Partial(TIMES_Y, "y"), Partial(TIMES_X, "x"), _pass),
     "abs": (_sparse("x", lambda o, x, y, z, r: _sign(o, x)),),
     "sqrt": (_factor("r", lambda o, x, y, z, r: o.div(o.number(r, 0.5), r)),),
+    "rsqrt": (_factor("r", lambda o, x, y, z, r: o.mul(o.mul(r, r), o.mul(r, o.number(r, -0.5)))),),
     "minimum": (Partial(BOTH, "xy", lambda o, x, y, z, r: o.le(x, y)),
                 Partial(BOTH, "xy", lambda o, x, y, z, r: o.inv(o.le(x, y)))),
     "maximum": (Partial(BOTH, "xy", lambda o, x, y, z, r: o.gt(x, y)),
@@ -179,5 +180,5 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "safe_asin": (_sparse("x", _safe_asin),),
     "safe_acos": (_sparse("x", lambda o, x, y, z, r: o.neg(_safe_asin(o, x, y, z, r))),),
 }.items()}
-for _name in ("div", "sqrt", "sin", "cos", "tan", "cot", "exp", "exp2", "log", "log2", "tanh"):
+for _name in ("div", "sqrt", "rsqrt", "sin", "cos", "tan", "cot", "exp", "exp2", "log", "log2", "tanh"):
     RULES[f"{_name}_precise"] = RULES[_name]

@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..tuples import NamedTuple
 from ..types import TYPES, ReduceOp, TypeInfo
 from .table import FUNCTIONS
 

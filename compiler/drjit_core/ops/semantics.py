@@ -12,10 +12,12 @@ import math
 import struct
 from array import array
 from collections.abc import Callable, Iterable
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..types import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, TYPES, TypeInfo
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 __all__ = ["bitcast", "bits_of", "cast", "from_bits", "from_memory", "normalise", "to_memory"]
 
@@ -48,7 +50,7 @@ def _round_to_bfloat16(value: float) -> float:
 
 def _odd_double(value: int) -> float:
     """An integer as a double that can be rounded again: to nearest if that is exact, else to odd."""
-    return float(value) if -1 << 53 <= value <= 1 << 53 else _round_fraction(Fraction(value))
+    return float(value) if -1 << 53 <= value <= 1 << 53 else _round_fraction(_exactly(value))
 
 
 def normalise(type_: int, value: Any) -> Any:
@@ -148,8 +150,18 @@ def square_root(a: float) -> float:
     return math.nan if a < 0 else math.sqrt(a) if a < math.inf else a
 
 
+def _exactly(value: float) -> Fraction:
+    """A number as a fraction.
+
+    Few programs need one, and their module takes longer to import than ten of this package.
+    """
+    from fractions import Fraction
+
+    return Fraction(value)
+
+
 def _as_fraction_sum(a: float, b: float, c: float) -> float:
-    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    exact = _exactly(a) * _exactly(b) + _exactly(c)
     if exact:
         return _nearest(exact)
     product_negative = math.copysign(1.0, a) * math.copysign(1.0, b) < 0
@@ -184,10 +196,10 @@ def fused_multiply_add(a: Any, b: Any, c: Any, info: TypeInfo) -> Any:
 def _round_fraction(exact: Fraction) -> float:
     """Round an exact value to double by round-to-odd, after which rounding to fewer bits cannot round twice."""
     value = _nearest(exact)
-    if not math.isfinite(value) or Fraction(value) == exact:
+    if not math.isfinite(value) or _exactly(value) == exact:
         return value
     if not bits_of(value, TYPES[FLOAT64]) & 1:
-        value = math.nextafter(value, math.inf if Fraction(value) < exact else -math.inf)
+        value = math.nextafter(value, math.inf if _exactly(value) < exact else -math.inf)
     return value
 
 

@@ -10,8 +10,7 @@ NumPy arrays, and each backend has the launches (:data:`drjit_core.llvm.steps.LA
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ..tuples import NamedTuple
 from ..types import KernelType
 
 __all__ = ["STEPS", "Step", "StepRow"]

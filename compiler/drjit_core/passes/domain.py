@@ -12,7 +12,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+
+from ..tuples import NamedTuple
 
 __all__ = ["MOST_AXES", "ONE", "PLAIN", "WIDE", "WIDE_EXTENT", "Domain", "flat", "is_short", "refine", "strides_in"]
 

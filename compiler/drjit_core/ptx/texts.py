@@ -336,6 +336,7 @@ _ROWS: dict[str, dict[str, Text]] = {
     "mul_hi": {"iu": _high_half},
     "abs": {"i": _prefix("abs.{t}"), "f": _prefix("abs.{t}")},
     "sqrt": {"s": _prefix("sqrt.approx.ftz.f32"), "f": _prefix("sqrt.rn.{t}")},
+    "rsqrt": {"s": reciprocal_root},
     "sqrt_precise": {"f": _prefix("sqrt.rn.{t}"), "h": _in_single(_prefix("sqrt.rn.f32"))},
     "minimum": {"iu": _infix("min.{t}"), "f": _minimum("min")},
     "maximum": {"iu": _infix("max.{t}"), "f": _minimum("max")},

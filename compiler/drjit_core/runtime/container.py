@@ -21,11 +21,10 @@ import json
 import os
 import stat
 import struct
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["Damaged", "Foreign", "read_container", "write_container"]
+__all__ = ["Damaged", "Foreign", "read_container", "temporary_file", "write_container"]
 
 _MAGIC = b"drjit\x00"
 _LENGTH = struct.Struct("<Q")
@@ -43,6 +42,13 @@ class Foreign(PermissionError, RuntimeError):
     """A file that somebody else has written, or may write."""
 
 
+def temporary_file(folder: str, prefix: str, suffix: str) -> tuple[int, str]:
+    """A new file in a folder, open for writing, and its path: for what shall be there as a whole or not at all."""
+    import tempfile  # which takes long to import, and most programs write nothing
+
+    return tempfile.mkstemp(dir=folder, prefix=prefix, suffix=suffix)
+
+
 def write_container(path: str, kind: bytes, header: dict[str, Any], pieces: Sequence[bytes]) -> None:
     """Write a file: it is there as a whole, or what was there before. ``kind`` is two bytes, the second of which is the
     version. It can be read by its owner only."""
@@ -51,7 +57,7 @@ def write_container(path: str, kind: bytes, header: dict[str, Any], pieces: Sequ
     for piece in pieces:
         digest.update(piece)
     path = os.path.realpath(path)  # a link stays one
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=os.path.basename(path), suffix=_SUFFIX)
+    handle, temporary = temporary_file(os.path.dirname(path), os.path.basename(path), _SUFFIX)
     try:
         with open(handle, "wb") as file:
             file.write(_MAGIC + kind + digest.digest() + _LENGTH.pack(len(text)) + text)

@@ -16,7 +16,6 @@ import logging
 import os
 import stat
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +29,8 @@ from importlib.machinery import (
     all_suffixes,
 )
 from pathlib import Path
+
+from .container import temporary_file
 
 __all__ = ["Environment", "directory", "emitter", "identity", "load", "lock", "remembered", "report", "store"]
 
@@ -64,6 +65,8 @@ def _warn(reason: str, what: str = "is not used: %s; kernels are compiled anew i
 
 def _default_location() -> Path:
     if sys.platform == "win32":
+        import tempfile
+
         return Path(os.environ.get("LOCALAPPDATA", tempfile.gettempdir())) / "drjit-python"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "drjit-python"
@@ -335,7 +338,7 @@ def _store(folder: Path, key: bytes, code: bytes) -> None:
 
 def _replace(folder: Path, name: str, data: bytes) -> None:
     """Write a file of the directory: it is there as a whole, or what was there before."""
-    handle, temporary = tempfile.mkstemp(dir=folder, suffix=_UNFINISHED)
+    handle, temporary = temporary_file(str(folder), "tmp", _UNFINISHED)
     try:
         with open(handle, "wb") as file:
             file.write(data)

@@ -14,8 +14,7 @@ Parameters are 64-bit words, see :data:`.matrices.WORDS`; distances are in bytes
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ...tuples import NamedTuple
 from ...types import TYPES
 from ..texts import TypeText, bitcast, cast
 from ..writer import Writer
