@@ -7,8 +7,7 @@ and enums make such keys 1.5-2.4x dearer.  :class:`VarType` is the public face o
 from __future__ import annotations
 
 import enum
-
-from .tuples import NamedTuple
+from typing import NamedTuple
 
 __all__ = ["ADFlag", "ADMode", "COMPUTES_IN", "FilterMode", "IS_FLOAT", "JitBackend", "KernelRecordingMode",
            "KernelType", "LogLevel", "ProfileEvent", "ReduceMode", "ReduceOp", "TYPES", "TYPE_BITS", "TypeInfo",

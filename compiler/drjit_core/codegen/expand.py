@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..ir.expansion import (
     COMPOSED,
@@ -27,7 +27,6 @@ from ..ir.expansion import (
 from ..ir.node import BAKED, Node, new_id, new_node
 from ..ir.region import values_of
 from ..ops.table import COND, FIRST_EXPANDED, LITERAL, OPS, UNDEFINED
-from ..tuples import NamedTuple
 from ..types import TYPE_BITS, TYPES
 from .program import Program
 

@@ -35,11 +35,11 @@ result               the loop's formal, or the branch, rare branch or call that 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..ir.node import Node
 from ..ops.table import COND, OPS
 from ..passes.domain import Domain
-from ..tuples import NamedTuple
 from ..types import TYPES
 from .partials import Room
 from .program import SCALAR, Check, Short

@@ -10,12 +10,12 @@ for, or belongs to a row of which something has.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from ..ir.node import Node
 from ..ir.packets import LONGEST_ROW, place_among_neighbours, place_in_row
 from ..ir.region import is_local
 from ..ops.table import GATHER
-from ..tuples import NamedTuple
 from ..types import BOOL, TYPES, ReduceMode, ReduceOp
 from .target import ATOMIC, Target
 

@@ -22,7 +22,7 @@ import weakref
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..ir.expansion import COMPOSED, count_updates
 from ..ir.node import BAKED, PARAMETER, Node, new_node
@@ -60,7 +60,6 @@ from ..ops.table import (
 )
 from ..passes.domain import WIDE_EXTENT, Domain, strides_in
 from ..passes.schedule import Kernel, post_order
-from ..tuples import NamedTuple
 from ..types import TYPE_BITS, TYPES, ReduceMode, ReduceOp
 from .partials import words_of
 from .records import Alike, Model, literal_bits, shape_of

@@ -9,13 +9,13 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..ir.expansion import count_updates
 from ..ir.node import Node
 from ..ir.region import memory_of
 from ..ops.table import EVALUATED, IS_INDEXED, LITERAL, SCATTER, VIEW
 from ..passes.domain import WIDE_EXTENT
-from ..tuples import NamedTuple
 from ..types import TYPES, ReduceOp
 from .program import Program, streamed_bytes
 from .target import Interval

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..ops.steps import Step
-from ..tuples import NamedTuple
 from ..types import TYPES
 from .target import Target
 

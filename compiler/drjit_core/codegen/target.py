@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from ..passes.domain import Domain
-from ..tuples import NamedTuple
 from ..types import ReduceMode
 
 __all__ = ["ATOMIC", "COMBINED", "PLAIN", "PRIVATE", "SUMMED", "Copies", "Interval", "Limits", "Local", "Reductions",

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
-from ..tuples import NamedTuple
 from .errors import DriverError, NoDevice
 
 __all__ = ["OLDEST", "OUT_OF_MEMORY", "Driver", "Natives"]

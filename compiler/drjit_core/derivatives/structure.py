@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ..codegen.target import limits
 from ..ir.build import counter, literal
@@ -18,7 +19,6 @@ from ..ir.trace import access, accumulate, cast, gather, ops, reduce, scatter, s
 from ..ir.vertex import Vertex
 from ..ops.table import DUAL
 from ..passes.positions import positions
-from ..tuples import NamedTuple
 from ..types import BOOL, UINT32, UINT64, ReduceMode, ReduceOp
 from .flow import Flow, full
 from .formulas import FORMULAS, masked, number, product

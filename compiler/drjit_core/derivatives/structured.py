@@ -4,7 +4,7 @@ back."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import NoDerivative
 from ..ir.dual import primal
@@ -12,7 +12,6 @@ from ..ir.node import Node
 from ..ir.structured import READS, has_derivative
 from ..ir.trace import ops
 from ..ir.vertex import Vertex
-from ..tuples import NamedTuple
 from ..types import TYPES
 from .flow import Flow, full
 from .structure import STRUCTURE, Gradients, Structure

@@ -18,10 +18,10 @@ It is no effect of a loop to write to its own local memory: such loops may be co
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 from weakref import ref
 
 from ..ops.table import EVALUATED, RESULT, UNDEFINED
-from ..tuples import NamedTuple
 from .node import Node
 from .region import Control, operands
 

@@ -13,10 +13,9 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NamedTuple, NoReturn, SupportsIndex
 
 from ..flags import state
-from ..tuples import NamedTuple
 from .node import Node
 
 __all__ = ["CONSTANT", "CONTENT", "OPERATION", "SIZE", "VALUE", "Content", "Expression", "Extent", "Guard",

@@ -6,8 +6,9 @@ a row, or begin anywhere: at ``index`` and ``index + 1``.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..ops.table import KIND, LITERAL
-from ..tuples import NamedTuple
 from .node import BAKED, Node
 
 __all__ = ["LONGEST_ROW", "Place", "are_in_rows", "place_among_neighbours", "place_in_row"]

@@ -13,10 +13,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import CompilationError
-from ..tuples import NamedTuple
 from . import objects
 
 __all__ = ["Host", "NativeCode", "assembly", "compile_text", "engine", "host_cpu", "is_x86", "lanes", "link", "lock",

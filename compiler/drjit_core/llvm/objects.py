@@ -13,9 +13,7 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from struct import Struct
-from typing import Any
-
-from ..tuples import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = ["Loaded", "load"]
 

@@ -14,11 +14,11 @@ Largest errors in units of the last place of the exact result: ``erf`` 1.5, ``er
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from ..control.rare import rarely
 from ..ir.node import Node
 from ..ir.trace import ops
-from ..tuples import NamedTuple
 from ..types import FLOAT32, FLOAT64
 from .exponential import FORMATS as EXPONENTIAL
 from .exponential import exp, log_of_mantissa, split

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ..control.rare import rarely
 from ..errors import UnsupportedType
 from ..ir.build import literal, sized_by
 from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, cast, ops
-from ..tuples import NamedTuple
 from ..types import COMPUTES_IN, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, is_float, is_integral
 from .polynomial import clamp, constant, elementary, elementary_binary, estrin
 

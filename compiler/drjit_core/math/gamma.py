@@ -14,11 +14,11 @@ infinite, the error is small against 1, not against the result.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from ..control.rare import rarely
 from ..ir.node import Node
 from ..ir.trace import cast, ops
-from ..tuples import NamedTuple
 from ..types import COMPUTES_IN, FLOAT32, FLOAT64
 from .exponential import FORMATS as EXPONENTIAL
 from .exponential import log, log_of_mantissa, split

@@ -16,11 +16,11 @@ Largest errors in units of the last place of the exact result: ``sinh`` 2.2, ``c
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from ..errors import UnsupportedType
 from ..ir.node import Node
 from ..ir.trace import bitcast, cast, ops
-from ..tuples import NamedTuple
 from ..types import COMPUTES_IN, FLOAT32, FLOAT64, TYPES, is_float
 from .exponential import FORMATS as EXPONENTIAL
 from .exponential import log_of_mantissa, round_quotient, split

@@ -15,10 +15,11 @@ Largest errors in units of the last place of the exact result: ``asin`` 2.0 (flo
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..control.rare import rarely
 from ..ir.node import Node
 from ..ir.trace import bitcast, cast, ops
-from ..tuples import NamedTuple
 from ..types import FLOAT32, FLOAT64, INT32, INT64
 from .exponential import FORMATS as EXPONENTIAL
 from .exponential import unusual

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import NamedTuple
 
 from ..control.rare import rarely
 from ..flags import FAST_MATH, state
@@ -45,7 +46,6 @@ from ..ir.node import Node
 from ..ir.trace import bitcast, cast, ops
 from ..ops.semantics import bits_of
 from ..ops.table import KIND
-from ..tuples import NamedTuple
 from ..types import FLOAT32, FLOAT64, INT64, TYPES, UINT32, UINT64
 from .polynomial import constant, elementary, estrin, flip_sign, horner, in_single
 

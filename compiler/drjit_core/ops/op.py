@@ -16,9 +16,8 @@ else but the operations that it expands to, in :mod:`drjit_core.math`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from ..tuples import NamedTuple
 from .derivatives import Rule
 
 __all__ = ["INDEX", "MANY", "MASK", "MEMORY", "Op", "OpRows", "PRECISE", "REGION", "VALUE"]

@@ -14,9 +14,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..tuples import NamedTuple
 from ..types import TYPES, ReduceOp, TypeInfo
 from .table import FUNCTIONS
 

@@ -10,7 +10,8 @@ NumPy arrays, and each backend has the launches (:data:`drjit_core.llvm.steps.LA
 
 from __future__ import annotations
 
-from ..tuples import NamedTuple
+from typing import NamedTuple
+
 from ..types import KernelType
 
 __all__ = ["STEPS", "Step", "StepRow"]

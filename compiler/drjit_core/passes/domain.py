@@ -12,8 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-
-from ..tuples import NamedTuple
+from typing import NamedTuple
 
 __all__ = ["MOST_AXES", "ONE", "PLAIN", "WIDE", "WIDE_EXTENT", "Domain", "flat", "is_short", "refine", "strides_in"]
 

@@ -11,13 +11,13 @@ effects, and whoever asks for their results later computes them once more.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from ..control.alike import NEIGHBOURS, OF_ELEMENTS
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
 from ..ir.region import CONTROL, Control
 from ..ops.table import CALL, GATHER, IS_WRITE, LITERAL, OPAQUE, RESULT, UNDEFINED
-from ..tuples import NamedTuple
 from ..types import TYPES
 
 __all__ = ["OnStack", "memory_on_stack"]

@@ -9,7 +9,7 @@ blocks has a limit, and rows are loops.  How many threads and blocks there are i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..codegen.linear import Function, Instruction, Linear
 from ..codegen.linearize import linearize
@@ -37,7 +37,6 @@ from ..ops.table import (
     UNDEFINED,
     VIEW,
 )
-from ..tuples import NamedTuple
 from ..types import TYPES
 from . import calls, control, elements, features, local, memory, reduction, rows, values
 from .calls import Callee

@@ -16,14 +16,13 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..codegen.program import REPORT_WORDS, Program
 from ..ir.frames import is_internal
 from ..ir.labels import caller_of, label_of
 from ..ir.node import Node
 from ..ops.table import CAST, GATHER
-from ..tuples import NamedTuple
 from ..types import TYPES, ReduceOp
 from .backend import Backend
 

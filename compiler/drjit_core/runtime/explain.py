@@ -12,7 +12,7 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..codegen.program import ALIGNED, REDUCTION, SCALAR, STORE, STREAMED, Program
 from ..ir.build import source_line
@@ -36,7 +36,6 @@ from ..ops.table import (
     RESULT,
     VIEW,
 )
-from ..tuples import NamedTuple
 from ..types import TYPE_BITS, TYPES
 
 __all__ = ["forget", "note", "remember"]

@@ -16,7 +16,7 @@ import operator
 import weakref
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..codegen.program import Program
 from ..codegen.signature import Role, Slot, decisions_of
@@ -45,7 +45,6 @@ from ..ops.table import (
     SCATTER,
     UNDEFINED,
 )
-from ..tuples import NamedTuple
 from ..types import TYPES, UINT64
 from . import bounds
 from .backend import KernelBackend, LoadedKernel

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..codegen.program import Program
 from ..codegen.records import Layout, layout_of
 from ..codegen.signature import Slot, slots_of
 from ..ir.node import Node
 from ..ops.steps import Step
-from ..tuples import NamedTuple
 from . import bounds
 from .backend import LoadedKernel
 

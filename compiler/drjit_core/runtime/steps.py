@@ -6,7 +6,7 @@ import logging
 import time
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..codegen.steps import Array, Call, Pass, Text
 from ..codegen.target import Target
@@ -17,7 +17,6 @@ from ..ir.region import memory_of
 from ..ops.steps import STEPS, Step
 from ..ops.table import UNDEFINED
 from ..passes.schedule import Kernel
-from ..tuples import NamedTuple
 from . import history
 from .backend import KernelBackend, LoadedKernel, bring, memory_for
 from .buffer import Buffer

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ...codegen.steps import Pass, Text
-from ...tuples import NamedTuple
 
 __all__ = ["Blocks", "in_blocks"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from ...codegen.steps import Call, Pass, Text
-from ...tuples import NamedTuple
 from ...types import TYPES
 from .. import jit
 from .blocks import in_blocks

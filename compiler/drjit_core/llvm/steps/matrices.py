@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from ...tuples import NamedTuple
 from ...types import INT32, TYPES, UINT32, TypeInfo
 from .tasks import numbered, up
 

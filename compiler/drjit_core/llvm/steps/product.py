@@ -14,7 +14,8 @@ Parameters are 64-bit words, see :data:`.matrices.WORDS`; distances are in bytes
 
 from __future__ import annotations
 
-from ...tuples import NamedTuple
+from typing import NamedTuple
+
 from ...types import TYPES
 from ..texts import TypeText, bitcast, cast
 from ..writer import Writer

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from ...codegen.steps import Call, Pass, Text
 from ...ops.semantics import bits_of
-from ...tuples import NamedTuple
 from ...types import TYPES
 from ..writer import Writer
 from .blocks import in_blocks

@@ -7,8 +7,8 @@ the extent and two distances, in bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from ...tuples import NamedTuple
 from ..writer import Writer
 
 __all__ = ["Words", "located_in_batch", "numbered", "tile", "up", "write_task", "write_tasks"]

@@ -13,9 +13,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from ...codegen.steps import Call, Pass, Text
-from ...tuples import NamedTuple
 from ...types import TYPES, UINT8, UINT16, UINT32, UINT64
 from .. import jit
 from ..texts import TypeText

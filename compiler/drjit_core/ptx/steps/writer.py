@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
-from ...tuples import NamedTuple
 from ...types import BOOL, UINT8, UINT32, UINT64
 from .. import atomics, elements, features
 from ..registers import Registers

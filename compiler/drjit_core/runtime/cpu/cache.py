@@ -10,7 +10,7 @@ import time
 import zlib
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from ...codegen.program import Program
@@ -19,7 +19,6 @@ from ...llvm import emit, jit, reduction
 from ...llvm.calls import name_of_function
 from ...llvm.steps import Blocks, passes
 from ...ops.table import CALL, LOOP, OPERATIONS, OPS
-from ...tuples import NamedTuple
 from .. import disk, exclusion
 from . import dump, launches
 from .natives import ENVIRONMENT

@@ -8,13 +8,12 @@ from __future__ import annotations
 import ctypes
 import time
 from array import array
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...codegen.program import Program
 from ...codegen.target import PLAIN
 from ...ops.table import SCATTER
 from ...passes.trips import trips_of
-from ...tuples import NamedTuple
 from ...types import ReduceMode, ReduceOp
 
 __all__ = ["INLINE_WORK", "SHORT_WORK", "Course", "Functions", "Launch", "Shape", "block_count", "block_size",

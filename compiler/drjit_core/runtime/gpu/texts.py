@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from ...codegen.program import Program
 from ...codegen.steps import Call, Pass
@@ -12,7 +12,6 @@ from ...ir.node import Node
 from ...ops.table import OPS
 from ...ptx.emit import emit
 from ...ptx.steps import LAUNCHES
-from ...tuples import NamedTuple
 from ...types import JitBackend
 from .target import LIMITS, target_of
 
