@@ -410,7 +410,7 @@ class _Loop(Construct):
             return True
         for i in positions:
             variable = self.variables[i]
-            if variable.id in region.used:
+            if variable in region.used:
                 return True
         region.formals = tuple(self.but(self.constant, self.variables))
         return False
@@ -462,7 +462,8 @@ class _Loop(Construct):
             if c is not None and c.id in stands:
                 node.d2 = stands[c.id]
         region.formals = tuple(self.but(self.constant, self.variables))
-        region.captures = (*region.captures, *[value for key, value in stands.items() if key in region.used and
+        needed = {formal.id for formal in region.used}
+        region.captures = (*region.captures, *[value for key, value in stands.items() if key in needed and
                                                value not in region.captures])
         for i in positions:
             self.variables[i] = self.results[i] = traced.results[i] = self.given[i]
