@@ -709,7 +709,7 @@ class SymbolicChoice:
         #: What the last function knows.
         self.snapshot: Snapshot | None = None
         #: What the functions have returned, and done besides; whether that is nothing.
-        self.effects: list[Returned] = _EMPTY
+        self.effects: list[Any] = _EMPTY
         self.plain = True
         #: What the functions change, if anything.
         self.joint: Joint | None = None

@@ -197,7 +197,7 @@ class Given:
         return found
 
 
-def _position(leaves: list[Any], leaf: Any) -> int:
+def _position(leaves: Sequence[Any], leaf: Any) -> int:
     """The first place of a leaf among some; -1 if it has none."""
     for place, each in enumerate(leaves):
         if each is leaf:
@@ -205,7 +205,7 @@ def _position(leaves: list[Any], leaf: Any) -> int:
     return -1
 
 
-def _places(leaves: list[Any]) -> dict[int, int]:
+def _places(leaves: Sequence[Any]) -> dict[int, int]:
     """The first place of each leaf, by its id."""
     found: dict[int, int] = {}
     for place, leaf in enumerate(leaves):
@@ -213,7 +213,7 @@ def _places(leaves: list[Any]) -> dict[int, int]:
     return found
 
 
-def first_places(leaves: list[Any]) -> list[int]:
+def first_places(leaves: Sequence[Any]) -> list[int]:
     """The first place of each leaf."""
     if len(leaves) <= _FEW:
         return [_position(leaves, leaf) for leaf in leaves]
