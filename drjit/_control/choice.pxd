@@ -8,8 +8,8 @@ from drjit_core.ir.region cimport is_version
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._access.store cimport Journal, innermost_journal
 from drjit._control.attempts cimport retried
-from drjit._control.given cimport Call, Given
-from drjit._control.snapshot cimport Snapshot
+from drjit._control.given cimport Call, Given, first_places
+from drjit._control.snapshot cimport Snapshot, is_closed
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 
@@ -40,8 +40,8 @@ cdef class Results:
     cpdef complete(self, object returned, object labels)
     @cython.locals(leaves=list, node=Node, position=cython.Py_ssize_t)
     cpdef compare(self, Returned other, str which)
-    @cython.locals(fresh=list, before=cython.Py_ssize_t, first=dict, node=Node, position=cython.Py_ssize_t, place=cython.Py_ssize_t)
-    cpdef object rebuilt(self, list nodes, object returned=*, object calls=*, object made=*)
+    @cython.locals(fresh=list, before=cython.Py_ssize_t, first=list, node=Node, position=cython.Py_ssize_t, place=cython.Py_ssize_t)
+    cpdef object rebuilt(self, list nodes, object returned=*, object calls=*, object made=*, Given given=*)
 
 
 cdef class SymbolicChoice(Functions):
@@ -64,18 +64,19 @@ cdef class SymbolicChoice(Functions):
     cdef public list effects
     cdef public Joint joint
     cdef public set parts
+    cdef public bint plain
     @cython.locals(around=Journal)
     cpdef object run(self)
     cpdef tuple attempt(self)
-    @cython.locals(journal=Journal, nodes=list, called=Call, places=list, effects=Effects, changed=dict, known=cython.Py_ssize_t)
+    @cython.locals(journal=Journal, nodes=list, called=Call, places=list, effects=Effects, changed=dict, known=cython.Py_ssize_t, given=Given, returned=Returned)
     cpdef list target(self, Py_ssize_t number, list formals)
     @cython.locals(known=Snapshot)
     cpdef Snapshot known_by(self, object function)
     cpdef dict outside(self, Py_ssize_t number, Call called, object leaves, object formals)
-    @cython.locals(effects=Effects)
+    @cython.locals(effects=Returned)
     cpdef list joined(self, Py_ssize_t number)
     cpdef object name_of(self, Py_ssize_t position)
-    @cython.locals(effects=Effects)
+    @cython.locals(effects=Effects, returned=Returned)
     cpdef join(self)
     @cython.locals(effects=Effects, count=cython.Py_ssize_t, calls=list)
     cpdef object finish(self, list values, dict versions)
@@ -87,7 +88,8 @@ cdef class Returned:
     cdef public list nodes
     cdef public list leaves
     cdef public TreeSpec spec
-    cpdef take(self, str function, object value)
+    cdef public list given
+    cpdef take(self, str function, object value, TreeSpec like=*)
 
 
 cdef class Effects(Returned):
@@ -123,7 +125,7 @@ cdef class Joint:
 
 
 @cython.locals(first=Returned, each=Returned, called=Call, number=cython.Py_ssize_t, found=cython.Py_ssize_t, origin=cython.Py_ssize_t, same=cython.bint)
-cpdef object kept_of(Py_ssize_t place, list returned, list calls)
+cpdef object kept_of(Py_ssize_t place, list returned, object calls, Given given=*)
 cpdef object invoked(object function, bint named, object values)
 cpdef object called_directly(object target, object label, bint named, Py_ssize_t width, Given given, Results results)
 cpdef object run_directly(object target, bint named, Py_ssize_t width, Given given, tuple lanes)

@@ -33,7 +33,7 @@ from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases
 from .attempts import retried
 from .changed import changed_arrays, require_no_writes
-from .given import Call, Given, as_left, become, containers_of, refilled
+from .given import Call, Given, as_left, become, containers_of, first_places, refilled
 from .places import (
     Change,
     are_others,
@@ -46,7 +46,7 @@ from .places import (
     restore,
     words_of,
 )
-from .snapshot import Snapshot, snapshot
+from .snapshot import Snapshot, is_closed, snapshot
 from .state import difference_of, is_made_of
 from .wording import (
     Words,
@@ -159,11 +159,12 @@ class Results:
         return self.spec.node_paths(names)[position]
 
     def rebuilt(self, nodes: list[core.Node], returned: Sequence[Returned] = (), calls: Sequence[Call] = (),
-                made: dict[Any, Any] | None = None) -> Any:
+                made: dict[Any, Any] | None = None, given: Given | None = None) -> Any:
         """The tree of joined results; what all functions return of the caller's is the caller's, and what was ``made``
         for places, in which they have left it, too, is in these.
 
-        Where all functions have returned the same literal, it is that.
+        Where all functions have returned the same literal, it is that. What they were ``given`` tells what is the
+        caller's, instead of calls, if they have left that alone, and all else.
         """
         assert self.spec is not None
         for position, node in enumerate(self.common):
@@ -173,12 +174,12 @@ class Results:
         fresh = self.spec.fresh(nodes, self.leaves, self.lanes)
         if returned:
             positions = self.spec.positions()
-            first: dict[int, int] = {}
+            first = first_places(returned[0].leaves) if len(positions) > 1 else None
             for place, _, _ in positions:
-                array = kept_of(place, returned, calls) if calls else None
+                array = kept_of(place, returned, calls, given) if calls or given is not None else None
                 if array is None and calls and made:
                     array = made.get(tuple([id(each.leaves[place]) for each in returned]))
-                before = first.setdefault(id(returned[0].leaves[place]), place) if len(positions) > 1 else place
+                before = place if first is None else first[place]
                 if array is not None:
                     fresh[place] = array
                 elif before != place and not [each for each in returned
@@ -187,6 +188,10 @@ class Results:
         if self.spec.children is None:
             return fresh[0]
         values = [each.value for each in returned]
+        if given is not None:
+            if self.spec.is_flat and len(values) > 1 and values[0] is not values[1]:
+                return tuple(fresh)
+            calls = [Call(given, given.nodes, None, own_nodes=True)] * len(values)
         if not calls:
             return self.spec.rebuild(fresh) if not values or self.spec.is_flat else \
                 refilled(values, self.spec, iter(fresh), _none, become)
@@ -196,19 +201,26 @@ class Results:
         return refilled(values, self.spec, iter(fresh), functools.partial(_owner, calls), calls[0].become, made)
 
 
-def kept_of(place: int, returned: Sequence[Returned], calls: Sequence[Call]) -> Any:
+def kept_of(place: int, returned: Sequence[Returned], calls: Sequence[Call], given: Given | None = None) -> Any:
     """The caller's array that all functions have returned in one place, an argument or one from outside; ``None`` if
-    that is something else."""
+    that is something else. They were called with ``given`` arrays themselves, or else by ``calls``."""
     first, origin = returned[0], -1
     array, same = first.leaves[place], True
     for number, each in enumerate(returned):
-        called = calls[number]
-        found = called.original(each.leaves[place])
-        same = same and found < 0 and each.leaves[place] is array
+        leaf = each.leaves[place]
+        if given is None:
+            called = calls[number]
+            found = called.original(leaf)
+        else:
+            found = given.place_of(leaf)
+        same = same and found < 0 and leaf is array
         if not same and (found < 0 or number and found != origin):
             return None
         origin = found
-    return array if same else called.given.leaves[origin]
+    if given is None:
+        called = calls[len(returned) - 1]
+        given = called.given
+    return array if same else given.leaves[origin]
 
 
 def _where(called: core.Node, result: core.Node, width: int) -> core.Node:
@@ -220,17 +232,19 @@ def _where(called: core.Node, result: core.Node, width: int) -> core.Node:
 class Returned:
     """What one function has returned."""
 
-    __slots__ = ("leaves", "nodes", "spec", "value")
+    __slots__ = ("given", "leaves", "nodes", "spec", "value")
 
     leaves: Sequence[Any]
 
-    def __init__(self, function: str, value: Any) -> None:
-        self.take(function, value)
+    def __init__(self, function: str, value: Any, like: TreeSpec | None = None) -> None:
+        self.take(function, value, like)
+        #: The nodes of what the function was given, if it has done nothing besides.
+        self.given: list[core.Node] = _EMPTY
 
-    def take(self, function: str, value: Any) -> None:
-        """What ``__init__`` does."""
+    def take(self, function: str, value: Any, like: TreeSpec | None = None) -> None:
+        """Look at a value, which is probably ``like`` another one."""
         self.value = value
-        self.nodes, self.leaves, self.spec = flatten_nodes(value, function)
+        self.nodes, self.leaves, self.spec = flatten_nodes(value, function, like)
 
     def parts(self, position: int) -> tuple[TreeSpec, slice, slice]:
         """The structure of an entry of a tuple, and which of the leaves and nodes it has."""
@@ -296,9 +310,13 @@ class Effects(Returned):
     __slots__ = ("arrays", "call", "changed", "common", "contents", "held", "label", "left", "made", "orders", "places",
                  "shapes", "showing", "spent")
 
-    def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None) -> None:
+    def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None,
+                 found: Returned | None = None) -> None:
         self.call = call_
-        self.take(self.call.given.function, value)
+        if found is None:
+            self.take(self.call.given.function, value)
+        else:
+            self.value, self.nodes, self.leaves, self.spec = value, found.nodes, found.leaves, found.spec
         self.showing = self.call.showing()
         if self.call.origins:
             call_.require_one_object()
@@ -690,7 +708,9 @@ class SymbolicChoice:
         self.journal: Journal
         #: What the last function knows.
         self.snapshot: Snapshot | None = None
-        self.effects: list[Effects] = _EMPTY
+        #: What the functions have returned, and done besides; whether that is nothing.
+        self.effects: list[Any] = _EMPTY
+        self.plain = True
         #: What the functions change, if anything.
         self.joint: Joint | None = None
 
@@ -743,9 +763,9 @@ class SymbolicChoice:
 
     def target(self, number: int, formals: list[core.Node]) -> list[core.Node]:
         """What one of the functions returns for what stands for the arguments."""
-        function, journal = self.functions[number], self.journal
+        function, journal, given = self.functions[number], self.journal, self.given
         if not number:
-            self.effects, self.snapshot = [], None
+            self.effects, self.snapshot, self.plain = [], None, True
             if self.written:
                 for key in list(self.written)[len(formals) - self.count:]:  # of a trace that was given up
                     del self.written[key]
@@ -759,13 +779,26 @@ class SymbolicChoice:
                     store(array, [formal], position)
             if self.known:
                 nodes = [self.known.get(position, formal) for position, formal in enumerate(nodes)]
-            called = Call(self.given, nodes, function, None, _NOTHING, journal, self.known_by(function))
-            known = len(journal.entries)
-            try:
-                effects = Effects(self.labels[number], called, invoked(function, self.named, called.tree))
-            except BaseException:
-                called.leave(None, (), self.results.strict)
-                raise
+            if given.plain and not self.written and given.is_apart() and is_closed(function):
+                # who knows nothing but flat arrays has nothing but these to change
+                nodes = given.lend(nodes, journal)
+                returned = Returned(given.function, invoked(function, self.named, given.tree),
+                                    self.effects[0].spec if self.effects else None)
+                if not journal.entries and given.holds(nodes):
+                    returned.given = nodes
+                    self.effects.append(returned)
+                    return _EMPTY
+                called = Call(given, nodes, None, own_nodes=True)
+                effects = Effects(self.labels[number], called, returned.value, None, returned)
+                known = 0
+            else:
+                called = Call(given, nodes, function, None, _NOTHING, journal, self.known_by(function))
+                known = len(journal.entries)
+                try:
+                    effects = Effects(self.labels[number], called, invoked(function, self.named, called.tree))
+                except BaseException:
+                    called.leave(None, (), self.results.strict)
+                    raise
             places = called.leave(None, (), self.results.strict)
             self.snapshot = called.snapshot if called.same else None
             if called.snapshot is not None and (called.snapshot.data or called.snapshot.waiting or called.rekept):
@@ -780,6 +813,7 @@ class SymbolicChoice:
                 effects.left = called.left() | {key: array._nodes() for key, (array, *_) in journal.entries.items()}
                 effects.changed, effects.arrays = changed, self.outside(number, called, effects.leaves, formals)
             self.effects.append(effects)
+            self.plain = False
             return _EMPTY  # before all functions have been called, nobody knows what their results have in common
         finally:
             journal.roll_back()
@@ -830,6 +864,12 @@ class SymbolicChoice:
         """Find out what the functions return, and change."""
         self.joint = None
         self.results.complete(self.effects, self.labels)
+        if self.plain:
+            return
+        for number, returned in enumerate(self.effects):
+            if not isinstance(returned, Effects):
+                self.effects[number] = Effects(self.labels[number], Call(self.given, returned.given, None,
+                                               own_nodes=True), returned.value, None, returned)
         for effects in self.effects:
             if effects.changed or effects.arrays or effects.places or effects.orders:
                 with masked_access(TRUE):  # objects do not keep what they show meanwhile
@@ -848,9 +888,10 @@ class SymbolicChoice:
 
     def finish(self, values: list[core.Node], versions: Versions) -> Any:
         """The results; what the functions have changed is what it has become."""
-        calls, joint = _EMPTY, self.joint
-        if self.index is None:
-            calls = [effects.call for effects in self.effects]
+        joint = self.joint
+        if self.plain:
+            return self.results.rebuilt(values, self.effects, given=self.given if self.index is None else None)
+        calls = [effects.call for effects in self.effects] if self.index is None else _EMPTY
         if joint is not None:
             count = len(self.effects[0].nodes)
             written = {position: version for position, version in versions.items()

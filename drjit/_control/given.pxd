@@ -30,6 +30,8 @@ cdef class Given:
     cdef public int apart
     @cython.locals(place=cython.Py_ssize_t, leaf=Handle)
     cpdef bint is_apart(self) except -1
+    @cython.locals(place=cython.Py_ssize_t, leaf=Handle)
+    cpdef bint holds(self, list nodes) except -1
     cdef public dict numbers
     @cython.locals(shaped=TreeSpec, fresh=list, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t)
     cpdef object filled(self, object returned, object leaves, Call call, object before, object after, object stands=*, object spec=*)
@@ -93,5 +95,7 @@ cdef class Call:
 
 @cython.locals(place=cython.Py_ssize_t)
 cdef Py_ssize_t _position(list leaves, object leaf) except -2
+@cython.locals(known=dict)
+cpdef list first_places(list leaves)
 @cython.locals(found=dict, place=cython.Py_ssize_t)
 cdef dict _places(list leaves)

@@ -34,7 +34,7 @@ from .snapshot import Snapshot, is_closed, snapshot
 from .state import copies, is_retracked
 
 __all__ = ["Call", "Given", "as_before", "as_left", "become", "container_pairs", "containers_of", "filled",
-           "objects_of", "refilled"]
+           "first_places", "objects_of", "refilled"]
 
 #: What most calls have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
@@ -42,7 +42,7 @@ _EMPTY: list[Any] = []
 _NONE: set[int] = set()
 _NO_NODES: dict[int, int] = {}
 #: Among so few leaves, one is looked for.
-_FEW = 16
+_FEW = 48
 
 
 class Given:
@@ -144,6 +144,13 @@ class Given:
                     self.apart = False
         return bool(self.apart)
 
+    def holds(self, nodes: Sequence[core.Node]) -> bool:
+        """Whether flat arrays hold some nodes."""
+        for place, leaf in enumerate(self.leaves):  # noqa: SIM110  (compiled)
+            if leaf._n is not nodes[place]:
+                return False
+        return True
+
     def parts(self) -> list[int]:
         """The places of arrays that are parts of others."""
         return [] if self.is_apart() else [place for place, *_ in self.spec.traced()
@@ -190,7 +197,7 @@ class Given:
         return found
 
 
-def _position(leaves: list[Any], leaf: Any) -> int:
+def _position(leaves: Sequence[Any], leaf: Any) -> int:
     """The first place of a leaf among some; -1 if it has none."""
     for place, each in enumerate(leaves):
         if each is leaf:
@@ -198,12 +205,20 @@ def _position(leaves: list[Any], leaf: Any) -> int:
     return -1
 
 
-def _places(leaves: list[Any]) -> dict[int, int]:
+def _places(leaves: Sequence[Any]) -> dict[int, int]:
     """The first place of each leaf, by its id."""
     found: dict[int, int] = {}
     for place, leaf in enumerate(leaves):
         found.setdefault(id(leaf), place)
     return found
+
+
+def first_places(leaves: Sequence[Any]) -> list[int]:
+    """The first place of each leaf."""
+    if len(leaves) <= _FEW:
+        return [_position(leaves, leaf) for leaf in leaves]
+    known = _places(leaves)
+    return [known[id(leaf)] for leaf in leaves]
 
 
 def _copied(spec: TreeSpec, places: Iterator[int], shared: bool, copied: bool = False) -> set[int]:
@@ -269,7 +284,8 @@ class Call:
 
     Of some arrays, by the places of leaves, it is given the caller's ``own``. If there is a ``journal``, which gives
     them back what they held, it is given those that are ``lent``, or all that it can be given if that is ``None``: so
-    it finds one array wherever it is one. What the function knows may be ``known`` already.
+    it finds one array wherever it is one. What the function knows may be ``known`` already. If the caller's arrays
+    hold what stands for them already, their ``own_nodes``, it is given these.
     """
 
     __slots__ = ("adorned", "arrays", "attributes", "copies", "exchanges", "given", "held", "inside", "mark", "moved",
@@ -278,7 +294,7 @@ class Call:
 
     def __init__(self, given: Given, nodes: list[core.Node], function: Callable[..., Any] | None,
                  spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, journal: Journal | None = None,
-                 known: Snapshot | None = None, lent: set[int] | None = None) -> None:
+                 known: Snapshot | None = None, lent: set[int] | None = None, own_nodes: bool = False) -> None:
         self.given = given
         self.nodes = nodes
         #: The places of arrays, by their ids, and of which list that is.
@@ -318,7 +334,9 @@ class Call:
         self.shared: list[tuple[int, int]] = _EMPTY
         self.tree: Any
         self.arrays: list[Any]
-        if journal is not None and lent is None and self.given.is_own():
+        if own_nodes:
+            self.tree, self.arrays = self.given.tree, self.given.leaves
+        elif journal is not None and lent is None and self.given.is_own():
             self.tree, self.arrays = self.given.tree, self.given.leaves
             self.nodes = self.given.lend(nodes, journal)
         else:

@@ -48,8 +48,11 @@ cdef class SymbolicLoop(Functions):
     @cython.locals(found=list, nodes=list, positions=list)
     cpdef list all_variables(self)
     cpdef object others(self, object late=*)
-    @cython.locals(number=cython.Py_ssize_t, positions=list)
+    cdef public bint is_blind
+    @cython.locals(number=cython.Py_ssize_t, positions=list, before=list, now=list, position=cython.Py_ssize_t)
     cpdef presume(self, list variables)
+    @cython.locals(test=Node, call=Call, arrays=list)
+    cpdef Node tested_blindly(self, list variables)
     @cython.locals(variables=list)
     cpdef list attempt(self)
     @cython.locals(test=Node, call=Call)
@@ -58,6 +61,7 @@ cdef class SymbolicLoop(Functions):
     cpdef list following(self, list variables)
     cpdef object name_of(self, Py_ssize_t position)
     cpdef begin(self, list variables)
+    @cython.locals(before=list, now=list, position=cython.Py_ssize_t)
     cpdef end(self)
     cpdef bint returns_all(self, Call call, list final) except -1
     @cython.locals(known=Snapshot)

@@ -78,8 +78,11 @@ class SymbolicLoop:
         self.journal = Journal(innermost_journal())
         #: What is no state, and changes all the same, if anything does.
         self.variables = None if late is None else self.others(late)
-        #: What stands for arrays while a function is called: these, with the positions of components, and these.
-        self.apart: list[tuple[ArrayBase, int, core.Node, core.Node]] = _EMPTY
+        #: What stands for arrays while a function is called: these, which of their components, and what all of these
+        #: were and are.
+        self.apart: list[tuple[ArrayBase, list[int], list[core.Node], list[core.Node]]] = _EMPTY
+        #: Whether the condition knows nothing but flat arrays, which it is given.
+        self.is_blind = self.given.plain and self.spec.flats is not None and is_closed(cond)
         #: What the body returned, its leaves, and the call that it did so in.
         self.returned: Any = None
         self.final: list[Any]
@@ -210,6 +213,8 @@ class SymbolicLoop:
 
     def test(self, variables: list[core.Node]) -> core.Node:
         """The condition, of what stands for the variables."""
+        if self.is_blind and not self.given.lent:
+            return self.tested_blindly(variables)
         self.begin(variables)
         try:
             call = self.call(variables, self.cond)
@@ -234,6 +239,22 @@ class SymbolicLoop:
             return with_lanes(test, test.size)
         finally:
             self.end()
+
+    def tested_blindly(self, variables: list[core.Node]) -> core.Node:
+        """The condition, if it has nothing but new arrays to look at, and to change."""
+        self.journal.begin()
+        try:
+            arrays = self.given.spec.fresh(variables, self.given.leaves)
+            value = self.cond(*arrays)
+            if self.journal.entries:
+                call = self.call(variables, self.cond)
+                call.arrays = arrays
+                self.require_pure(call)
+            self.tested = test = condition_of(value)
+            self.lanes = shape_of(value, self.given.spec)
+            return with_lanes(test, test.size)
+        finally:
+            self.journal.roll_back()
 
     def require_pure(self, call: Call) -> None:
         """Refuse a condition that changes arrays which it has been given, or knew before."""
@@ -296,21 +317,24 @@ class SymbolicLoop:
         """Let arrays that the body may change hold what stands for them: the same values, told apart."""
         number, self.apart = self.count, []
         for array, _, positions in self.arrays:
+            before = array._nodes()
+            now = list(before)
             for position in positions:
-                self.apart.append((array, position, array._nodes()[position], variables[number]))
-                store_same(array, (variables[number],), position)
+                now[position] = variables[number]
                 number += 1
+            self.apart.append((array, positions, before, now))
+            store_same(array, now)
 
     def end(self) -> None:
         """Let it have those of before."""
         if self.journal.entries:
             self.journal.roll_back()
+        for array, _, before, now in self.apart:
+            store_same(array, [before[position] if node is now[position] else node
+                               for position, node in enumerate(array._nodes())])
+        self.apart = _EMPTY
         if self.variables is not None:
             self.variables.restore()
-        for array, position, node, stand in self.apart:
-            if array._nodes()[position] is stand:
-                store_same(array, (node,), position)
-        self.apart = _EMPTY
 
     def call(self, variables: list[core.Node], function: Callable[..., Any]) -> Call:
         """What one of the user's functions is called with."""

@@ -29,7 +29,7 @@ Versions = dict[int, Node]
 _NONE: frozenset[int] = frozenset()
 _EMPTY: list[Source] = []
 #: So few values are compared one by one.
-_FEW = 8
+_FEW = 32
 #: Those of a branch or call that does not write, and its results that are memory.
 _UNWRITTEN: Versions = {}
 _UNALIASED: dict[int, int] = {}
@@ -167,10 +167,9 @@ class _Choice(Construct):
             else:
                 aliases = self.aliases()
                 passed = self.passed()
-                values = []
-                for i in range(len(one.results)):
-                    if i not in aliases and i not in passed:
-                        values.append(i)
+                values = list(range(len(one.results)))
+                if aliases or passed:
+                    values = [i for i in values if i not in aliases and i not in passed]
                 order = sorted(written) if written else []
                 try:
                     regions = self.regions(values, order)
@@ -310,7 +309,7 @@ class _Choice(Construct):
                                          self.differentiates)
         else:
             traced.results = source.trace(0, source.values(region, formals, traced.masks))
-        self.check(traced.results)
+            self.check(traced.results)
 
     def source_of(self, traced: Traced) -> Source:
         versions = [*traced.latest.values(), *[after for *_, after in traced.adopted]]
@@ -334,11 +333,10 @@ class _Choice(Construct):
         """Make the node, and those of its results."""
         varying = []
         for i in range(len(self.initial)):
-            if i not in self.constant:
+            if not self.constant or i not in self.constant:
                 for number, region in enumerate(regions):
                     traced = self.traced[number]
-                    formal = traced.formals[i]
-                    if formal.id in region.used:
+                    if traced.formals[i] in region.used:
                         varying.append(i)  # what no function uses is no argument: memory would be a value
                         break
         initial = self.initial

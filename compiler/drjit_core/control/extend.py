@@ -91,7 +91,7 @@ def pruned(loop: Loop, positions: Collection[int]) -> tuple[Loop, list[int]]:
     while more:
         finals = [loop.finals[position] for position in sorted(kept)]
         region = Region(before.id, before.formals, before.masks, (before.results[0], finals))
-        used = {position for position, formal in enumerate(before.formals) if formal.id in region.used}
+        used = {position for position, formal in enumerate(before.formals) if formal in region.used}
         more = not used <= kept
         kept |= used
     found = sorted(kept)

@@ -18,7 +18,7 @@ from ..ir.extents import common_size, size_of
 from ..ir.node import BAKED, Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_local, is_version, needed_for, operands, origin_of
 from ..ir.symbolic import call_site, innermost, scope_of_all
-from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, LITERAL, LOOP, PHI
+from ..ops.table import CALL, COND, EVALUATED, FIRST_ELEMENTWISE, LITERAL, LOOP, PHI
 from ..types import BOOL, TYPES
 from .alike import check_alike
 from .construct import Construct, Functions, Traced, raised_here, results_of, written_widths
@@ -351,9 +351,9 @@ class _Loop(Construct):
             self.stands[stand.id] = self.results[i] is not stand
             if self.results[i] is stand:
                 same[stand.id] = traced.results[i] = self.given[i]
-                self.constant |= {i}
             elif is_version(self.results[i]):
                 self.memory |= {i}
+        self.constant |= frozenset([i for i in presumed if self.results[i] is self.variables[i]])
         if self.adopts():
             return True
         if len(same) == len(presumed):
@@ -413,7 +413,7 @@ class _Loop(Construct):
             return True
         for i in positions:
             variable = self.variables[i]
-            if variable.id in region.used:
+            if variable in region.used:
                 return True
         region.formals = tuple(self.but(self.constant, self.variables))
         return False
@@ -433,17 +433,20 @@ class _Loop(Construct):
             if self.results[i] is not formal or formal.payload or value.kind == LITERAL or value.size != formal.size:
                 return False
             stands[formal.id] = value
-        if len(set(stands.values())) < len(stands) or self.test.id in stands:
+        if len(set(stands.values())) < len(stands) or self.test.id in stands or region.recorded and \
+                not region.recorded.isdisjoint([value.id for value in stands.values()]):
             return False
         for i, result in enumerate(self.results):
             if result.id in stands and i not in positions:
                 return False
-        users = []
+        users, choices = [], []
         for part in region.parts:
             for node in part:
                 if node.kind < FIRST_ELEMENTWISE:
                     if not stands.keys().isdisjoint([operand.id for operand in operands(node)]):
-                        return False
+                        if not _takes_as_arguments(node, stands):
+                            return False
+                        choices.append(node)
                     continue
                 a, b, c, used, varies = node.d0, node.d1, node.d2, False, False
                 for operand in (a, b, c):
@@ -464,8 +467,11 @@ class _Loop(Construct):
                 node.d1 = stands[b.id]
             if c is not None and c.id in stands:
                 node.d2 = stands[c.id]
+        for node in choices:
+            node.payload.initial = tuple([stands.get(value.id, value) for value in node.payload.initial])
         region.formals = tuple(self.but(self.constant, self.variables))
-        region.captures = (*region.captures, *[value for key, value in stands.items() if key in region.used and
+        needed = {formal.id for formal in region.used}
+        region.captures = (*region.captures, *[value for key, value in stands.items() if key in needed and
                                                value not in region.captures])
         for i in positions:
             self.variables[i] = self.results[i] = traced.results[i] = self.given[i]
@@ -686,6 +692,19 @@ class _Loop(Construct):
             return outputs
         self.settle(outputs[len(self.given):])
         return outputs[:len(self.given)]
+
+
+def _takes_as_arguments(node: Node, stands: dict[int, Node]) -> bool:
+    """Whether what uses some nodes, given by their ids, is a branch or call whose arguments they are, and nothing else:
+    its functions know formals, whatever these stand for, if it is still not one value in two places."""
+    if node.kind != COND and node.kind != CALL:
+        return False
+    choice = node.payload
+    others = [node.d0, node.d1, node.d2, *choice.memory(), *choice.sources(),
+              *[capture for region in choice.regions for capture in region.captures]]
+    if not stands.keys().isdisjoint([other.id for other in others if other is not None]):
+        return False
+    return len({stands.get(value.id, value) for value in choice.initial}) == len(set(choice.initial))
 
 
 def put_back(stands: dict[int, Node], traced: Traced, test: Node, results: Sequence[Node]) -> bool:

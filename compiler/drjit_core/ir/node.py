@@ -147,13 +147,13 @@ def node_count() -> int:
 
 
 def collect(scope: int, known: Iterable[Node], parts: Sequence[Sequence[Node]], plain: bytes,
-            operands: Callable[[Node], Iterable[Node]]) -> tuple[list[list[Node]], list[Node], list[Node], set[int]]:
+            operands: Callable[[Node], Iterable[Node]]) -> tuple[list[list[Node]], list[Node], list[Node], set[Node]]:
     """For each part of a region, the nodes that its roots need, and parts before it do not, in the order of making.
 
     Only those of a scope, without some that are ``known``. Of kinds that are ``plain``, all operands are values, and
     among the first three; of others, ``operands`` tells them. Also those of them that are not plain, or that may use
-    memory as a value; the roots, and values that plain ones use, that are of other scopes; and the ids of known ones
-    that are needed.
+    memory as a value; the roots, and values that plain ones use, that are of other scopes; and the known ones that are
+    needed.
     """
     seen: set[int] = set()
     result, ids = [], {node.id for node in known}
@@ -179,7 +179,7 @@ def collect(scope: int, known: Iterable[Node], parts: Sequence[Sequence[Node]], 
                    for value in (node.d2, node.d1, node.d0) if value is not None and value.scope != scope}
         captures |= {number: value for number, value in reversed(outside.items()) if number not in captures}
         captures |= {root.id: root for root in roots if root.scope != scope and root.id not in captures}
-    return result, users, list(captures.values()), seen & ids
+    return result, users, list(captures.values()), {node for node in known if node.id in seen}
 
 
 # --- value numbering -------------------------------------------------------------------------------------------------

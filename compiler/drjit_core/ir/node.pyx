@@ -201,7 +201,7 @@ cpdef tuple collect(int64_t scope, tuple known, tuple parts, bytes plain, operan
             captures[count:] = reversed(captures[count:])
         for node in <tuple> roots:
             _note_outside(node, scope, first, captures)
-    return result, users, captures, {node.id for node in known if (<Node?> node).place == first + USED}
+    return result, users, captures, {node for node in known if (<Node?> node).place == first + USED}
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------
