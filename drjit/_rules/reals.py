@@ -148,7 +148,8 @@ def largest(values: Sequence[Node]) -> Node:
     """The largest of some absolute values, or what is next to it that has an inverse, as a constant."""
     found = functools.reduce(ops.maximum, map(ops.abs, map(primal, values)))
     most = _RANGES[found.type].most
-    return ops.maximum(ops.minimum(found, constant(found, most)), constant(found, 1 / most))  # type: ignore[no-any-return]
+    below = ops.minimum(found, constant(found, most))
+    return ops.maximum(below, constant(found, 1 / most))  # type: ignore[no-any-return]
 
 
 def length(square: Node) -> Node:
