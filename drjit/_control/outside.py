@@ -31,7 +31,7 @@ from .._base.handle import count_holders
 from .._base.types import BOOL
 from .._trees.contents import read_place
 from .._trees.holders import has_array
-from .._trees.kinds import MISSING, OBJECT
+from .._trees.kinds import MISSING
 from .._trees.pytree import flatten_nodes
 from .aliases import Aliases
 from .changed import changed_arrays, require_no_writes
@@ -48,10 +48,9 @@ __all__ = ["Variables", "presumed", "remember"]
 core.count_holders[0] = count_holders
 
 
-#: By the codes of functions, those that they know included, by their ids: in which places these have changed constants
-#: from outside, by the names of attributes or variables, or else by the kinds of what holds them; none if they have
-#: changed none, or know too many.
-_changing_places: dict[tuple[int, ...], frozenset[Any]] = {}
+#: Codes of functions, those that they know included, by their ids, that have changed no constants from outside, or know
+#: too many.
+_harmless: set[tuple[int, ...]] = set()
 #: So many are remembered. So many components of arrays are always variables from the start, and so many at most.
 _MOST_CODES, _FEW_PRESUMED, _MOST_PRESUMED = 4096, 16, 256
 
@@ -59,18 +58,16 @@ _MOST_CODES, _FEW_PRESUMED, _MOST_PRESUMED = 4096, 16, 256
 def presumed(known_by: Snapshot | None,
              state: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]]:
     """The arrays that a function refers to which hold constants, also if they are ``state``, or are equal; in how many
-    places they are, and which of their components do. Then the codes of the functions that it knows, if what they
-    change is to be remembered.
+    places they are, and which of their components do. Then the codes of the functions that it knows, if they are to be
+    remembered.
 
     What is computed with a constant is often known at once, and would not tell what it is computed of. So these are
     variables of a loop, and presumed to stay as they are, until the body has been called: it tells which it changes.
-    Where they are many, in a scene of objects with constant attributes, it is remembered in which places a body has
-    changed some, if in any.
+    Where they are many, in a scene of objects with constant attributes, a body that has changed none is remembered.
     """
     if known_by is None:
         return _NOTHING
-    names = _changing_places.get(tuple(map(id, known_by.codes))) if _changing_places else None
-    if names is not None and not names:
+    if _harmless and tuple(map(id, known_by.codes)) in _harmless:
         return _NOTHING
     found = known_by.constants(state)
     if not found:
@@ -78,8 +75,6 @@ def presumed(known_by: Snapshot | None,
     number = sum([len(positions) for _, _, positions in found])
     if number <= _FEW_PRESUMED:
         return found, []
-    if names is not None:
-        return [each for each in found if not names.isdisjoint(_names(known_by, each[0]))], known_by.codes
     if number > _MOST_PRESUMED:
         remember(known_by.codes)
         return _NOTHING
@@ -89,26 +84,14 @@ def presumed(known_by: Snapshot | None,
 #: The usual case.
 _NONE: set[tuple[int, int]] = set()
 _NO_PLACES: set[int] = set()
-_NO_NAMES: frozenset[Any] = frozenset()
 _NOTHING: tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]] = [], []
 
 
-def remember(codes: list[CodeType], names: frozenset[Any] = _NO_NAMES) -> None:
-    """Presume nothing of functions any more, by the codes of what they know, but of arrays in places of some names."""
-    if len(_changing_places) > _MOST_CODES:
-        _changing_places.clear()
-    key = tuple(map(id, codes))
-    _changing_places[key] = _changing_places.get(key, _NO_NAMES) | names
-
-
-def _names(known_by: Snapshot, array: Any) -> set[Any]:
-    """The names of the places in which an array is, or is part of something."""
-    return {_name(kind, key) for _, kind, key in known_by.places(array)}
-
-
-def _name(kind: int, key: Any) -> Any:
-    """By what a place is known: entries of lists and dictionaries by what they are in."""
-    return key if kind == OBJECT and type(key) is str else kind
+def remember(codes: list[CodeType]) -> None:
+    """Presume nothing of functions any more, by the codes of what they know."""
+    if len(_harmless) > _MOST_CODES:
+        _harmless.clear()
+    _harmless.add(tuple(map(id, codes)))
 
 
 class Begun:
@@ -398,8 +381,8 @@ class Variables:
         for key in list(self.entries)[-self.presumed:] if self.presumed else ():
             entry = self.entries[key]
             entry.changes = key in after and after[key][0] is not entry.stand
-        if self.codes:
-            self.learn(call, new.values())
+        if self.presumed and self.codes:
+            self.learn(new.values())
         results: list[Node] = []
         for key, own in stands.items():
             results += after.get(key, own) if key[0] != "once" or key not in after else [
@@ -473,16 +456,12 @@ class Variables:
             store_same(array, [late_formal(node) if are_used(stands, (node,)) else core.outlived(node)
                                for node in array._nodes()])
 
-    def learn(self, call: Call, new: Iterable[Any]) -> None:
-        """Remember in which places the functions have changed arrays, of those that they are presumed to leave alone
-        or others."""
-        names, known = set[Any](), list(self.entries.values())
-        for entry in [*new, *[entry for entry in known[len(known) - self.presumed:] if entry.changes]]:
-            if isinstance(entry, Place):
-                names.add(_name(entry.change.kind, entry.change.key))
-            elif isinstance(entry, Array) and call.snapshot is not None:
-                names |= _names(call.snapshot, entry.array)
-        remember(list(self.codes), frozenset(names))
+    def learn(self, new: Iterable[Any]) -> None:
+        """Remember if the functions change none of the arrays that they are presumed to leave alone."""
+        if [entry for entry in new if entry.__class__ is Place and entry.before != entry.initial]:
+            return
+        if not [entry for entry in list(self.entries.values())[-self.presumed:] if entry.changes]:
+            remember(list(self.codes))
 
     def known(self, call: Call) -> set[int]:
         """Arrays that a call has been given, and those that stand in places."""

@@ -371,30 +371,6 @@ def test_variables_that_are_left_alone_are_what_they_are_outside(name: str, wide
     assert found[:2] == found[2:]
 
 
-class Thing:
-    """Of a scene, with constant attributes."""
-
-    def __init__(self, number: int) -> None:
-        self.a, self.b, self.c = Float(number), Float(2 * number), Float(1)
-
-
-def test_where_bodies_change_some_of_many_constants_is_remembered() -> None:
-    """Later traces presume only what is in places of such names, and are right if others change all the same."""
-    scene, name = [Thing(number) for number in range(20)], ["a"]
-
-    def change(i: UInt) -> None:
-        setattr(scene[3], name[0], scene[3].c + getattr(scene[3], name[0]))
-        scene[4].c += 1
-
-    assert looped(change) == looped(change) == 1
-    assert (list(scene[3].a), list(scene[3].b), list(scene[4].c)) == ([9], [6], [7])
-    name[0] = "b"
-    assert looped(change) <= 2
-    assert looped(change) == 1
-    assert (list(scene[3].a), list(scene[3].b), list(scene[4].c)) == ([9], [12], [13])
-    assert [list(thing.a) for thing in scene[4:]] == [[number] for number in range(4, 20)]
-
-
 #: What a body computes with an array of the state that it leaves alone, by a branch or call, and how many regions are
 #: traced: those of the construct and the loop once, if another trace would do nothing else.
 LEFT_ALONE: dict[str, tuple[Callable[[Any, Any, Any], Any], int]] = {

@@ -1,6 +1,6 @@
 """Reciprocals, of numbers and of square roots: targets may approximate them where FastMath is set.
 
-That of a root is, where FastMath is set and in single precision, computed without root and division, which take three
+That of a root is, where FastMath is set and in single precision, computed without root and division, which take 2.6
 times as long as all of it: subtracting half the bits of a number from a constant gives the exponent of the result, and
 its mantissa within some percent (C. Lomont, *Fast inverse square root*, 2003). A polynomial of ``h = 1 - a y**2``
 and a step of Newton's method refine this ``y``. The largest error is 1.0 units of the last place, where root and

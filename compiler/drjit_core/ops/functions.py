@@ -357,7 +357,7 @@ def cbrt(arg: float, /) -> float:
 def rsqrt(arg: float, /) -> float:
     """Reciprocal square root ``1 / sqrt(arg)``; infinite at zero, NaN below.
 
-    In single precision, it is within one unit of the last place, in a third of the time that root and division take; if
+    In single precision, it is within one unit of the last place, in less than half of the time of root and division; if
     ``JitFlag.FastMath`` is cleared, and in double precision, it is what these give.
 
     >>> import drjit as dr
