@@ -857,8 +857,8 @@ class SymbolicChoice:
         """What a function returns, and what it has left of what any of them changes."""
         if not number:
             self.join()
-        effects = self.effects[number]
-        return effects.nodes if self.joint is None else effects.nodes + self.joint.after(number)
+        nodes: list[core.Node] = self.effects[number].nodes
+        return nodes if self.joint is None else nodes + self.joint.after(number)
 
     def join(self) -> None:
         """Find out what the functions return, and change."""

@@ -277,10 +277,10 @@ def _plain(texels: Texels, method: int, positions: Sequence[Node], codes: Sequen
     grid, colors, kind = texels.grid, texels.colors, texels.source.kind
     if _has_rows(grid) and kind != _LITERAL and kind != _BOUND:
         memory = (texels.source,) if colors is None else (texels.source, colors.table)
-        code = grid.code if METHODS[method].spline is None else grid.code_of_four
+        program = grid.code if METHODS[method].spline is None else grid.code_of_four
         rows: list[Node] = traced_each(
             _KINDS[len(positions), colors is not None], grid.type, [*memory, *positions, *grid.counts, texels.mask],
-            codes, (method, *code))
+            codes, (method, *program))
         return rows
     values: dict[int, list[Node]] = {}
     found = []

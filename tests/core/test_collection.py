@@ -65,7 +65,7 @@ def test_nodes_are_those_that_results_need_in_the_order_of_tracing(seed: int) ->
     operands = [d for node in region.nodes for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
     used = [*operands, *(result for roots in region.results for result in roots)]
     assert {node.id for node in region.captures} == {node.id for node in used if node.scope != region.id}
-    assert region.used == {node.id for node in used if node.kind == PHI and node.scope == region.id}
+    assert region.used == {node for node in used if node.kind == PHI and node.scope == region.id}
 
 
 def test_parts_share_nothing_and_known_nodes_are_not_listed() -> None:
@@ -81,7 +81,7 @@ def test_parts_share_nothing_and_known_nodes_are_not_listed() -> None:
         assert [[node.id for node in part] for part in parts[:1]] == [[first.id]]
         assert len(parts[1]) == 2 and parts[1][-1] is second and parts[2] == []
         assert users == [] and [node.payload for node in captures] == [0.25, 0.5]
-        assert needed == {x.id}
+        assert needed == {x}
         return [ops.add(k, literal(UINT32, 1)), second]
 
     while_loop([literal(UINT32, 0), array([1.0, 2.0], FLOAT32)],
