@@ -115,6 +115,8 @@ KNOWN: tuple[Known, ...] = (
           lambda p: np.abs(p.mine - p.theirs) <= 1e-5 * np.maximum(1, np.abs(p.mine))),
     Known("hypot: where the length of finite operands is too large, here their quotients by it, 0; 1 or -1 there",
           ("dr.hypot(x, y)",), lambda p: np.isinf(p.value) & ~_any(p, np.isinf)),
+    Known("atan2: at infinite operands the limit, 0; an indefinite quotient there", ("dr.atan2(x, y)",),
+          lambda p: _any(p, np.isinf) & (p.mine == 0) & np.isnan(p.theirs)),
     Known("powers: here the exponent less one is rounded", ("x ** y", "dr.power(x, y)"),
           lambda p: (p.position == 0) & (np.abs(p.mine / p.theirs - 1) <= 2 * np.abs(np.log(p.operands[0])) * float(
               np.finfo(TYPES[p.name]).eps) * np.maximum(1, np.abs(p.operands[1])))),
