@@ -80,6 +80,7 @@ def test_the_library_may_be_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kernels_run_and_leave_nothing_behind(device: GPU, library: Library, make: Any, expected: Any) -> None:
     for round_ in range(3):  # by methods, and by addresses
         x = array(numbers(first=round_), FLOAT32)
+        # sums in another order than NumPy's
         assert np.allclose(values(make(x)), expected(numbers(first=round_)), rtol=1e-5)
     del x
     gc.collect()
@@ -148,6 +149,7 @@ def test_threads_keep_the_device_that_others_have_chosen(device: GPU, library: L
             with on_backend(device), scoped_set_flag(JitFlag.KernelHistory):
                 for make, expected, _ in KINDS:
                     for _ in range(2):
+                        # sums in another order than NumPy's
                         assert np.allclose(values(make(x)), expected(numbers()), rtol=1e-5)
                         assert library.context() == chosen
                 kernel_history()
