@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from drjit_core import VarType, primal
+import drjit_core as core
+from drjit_core import KIND, VarType, primal
 
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import wrap_like
 
-__all__ = ["Difference", "Mismatch", "Place", "Stateful", "detached", "fitting"]
+__all__ = ["Difference", "Mismatch", "Place", "Stateful", "detached", "fitting", "has_constants"]
+
+_LITERAL = KIND["literal"]
 
 
 class Difference(NamedTuple):
@@ -138,14 +141,28 @@ class Stateful:
                 continue
             try:
                 value, convert = state[key], not strict
-                puts.append((place.put, fitting(place.value, value, convert) if place.accept is None else
-                             place.accept(value, convert)))
+                found = fitting(place.value, value, convert) if place.accept is None else place.accept(value, convert)
+                puts.append((place.put, _in_memory_like(place.value, found)))
             except Mismatch as error:
                 problems.append((error.sort, f"{key!r} {error}"))
         if problems:
             raise problems[0][0](f"{function}(): nothing has been loaded, since the state does not fit; "
                                  f"{'; '.join(text for _, text in problems)}.")
         return puts, Difference(missing, unexpected)
+
+
+def _in_memory_like(like: Any, value: Any) -> Any:
+    """A value whose constants are in memory if those of what it replaces are: the kernels that read it stay the same,
+    and with them the order in which they add."""
+    if not isinstance(like, ArrayBase) or not like._dynamic or not isinstance(value, ArrayBase) or has_constants(like):
+        return value
+    return wrap_like(value, type(value), [core.opaque(node, value._where) if node.kind == _LITERAL else node
+                                          for node in value._nodes()])
+
+
+def has_constants(array: ArrayBase) -> bool:
+    """Whether some elements are a number that is known while tracing, and take no memory."""
+    return any(primal(node).kind == _LITERAL for node in array._nodes())
 
 
 def _listed(keys: Iterable[str]) -> str:

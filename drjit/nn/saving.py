@@ -21,8 +21,8 @@ import numpy as np
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.values import is_ndarray
-from .._functions.evaluation import eval
-from .._functions.states import Stateful
+from .._functions.evaluation import eval, make_opaque
+from .._functions.states import Stateful, has_constants
 from .._trees.classes import children, construct, extras
 from .tensors import DamagedFile, array_of, numpy_of, read, write
 
@@ -65,7 +65,8 @@ class _Writer:
         self.arrays[path] = value
         kind = describe(value) if isinstance(value, ArrayBase) else \
             ("scalar" if isinstance(value, np.generic) else "numpy") + " complex" * np.iscomplexobj(value)
-        return {"array": path, "type": kind}
+        constant = isinstance(value, ArrayBase) and has_constants(value)
+        return {"array": path, "type": kind, **({"constant": True} if constant else {})}
 
     def elements(self) -> dict[str, tuple[str, Any]]:
         """The arrays with NumPy; complex numbers have one axis more."""
@@ -137,7 +138,10 @@ class _Reader:
             self._require(like is None or isinstance(like, _PLAIN), kind, like, path)
         if cls._record.kind == "complex":
             elements = _joined(elements)
-        return array_of(cls, name, elements)
+        found = array_of(cls, name, elements)
+        if not node.get("constant"):  # what was in memory is there again: kernels that read it are the same as before
+            make_opaque(found)
+        return found
 
     def _state(self, node: Any, like: Any, path: str) -> Any:
         self._require(describe(like) == node["class"], node["class"], like, path)

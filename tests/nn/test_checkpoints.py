@@ -19,7 +19,7 @@ import drjit as dr
 import drjit.scalar as scalar
 from drjit import nn
 from drjit.llvm import ad
-from drjit.llvm.ad import Array3f, Float, Float16, Float64, TensorXf, UInt
+from drjit.llvm.ad import Array3f, Float, Float16, Float64, TensorXf, UInt, UInt64
 from drjit.nn import tensors
 from drjit.opt import SGD, Adam, GradScaler
 
@@ -288,3 +288,31 @@ def test_the_library_reads_and_writes_the_same(tmp_path: pathlib.Path) -> None:
     assert all(np.array_equal(found[key] * 2, value.numpy()) for key, value in net.items())
     checkpoint = nn.save_checkpoint(tmp_path, {"net": net}, 1)
     assert list(library.load_file(checkpoint)) == [f"net.{key}" for key in sorted(net)]
+
+
+def test_what_was_in_memory_is_there_again(tmp_path: pathlib.Path) -> None:
+    """Constants stay constants, and one element in memory does not become one: kernels are the same as before."""
+    def states(*arrays: Any) -> list[Any]:
+        return [array.state for array in arrays]
+
+    def some() -> dict[str, Any]:
+        rng = dr.rng(UInt64(7))
+        dr.make_opaque(rng)
+        return {"memory": dr.opaque(Float, 2), "constant": Float(3), "vector": Array3f(1, 2, 3), "rng": rng,
+                "dropout": nn.Dropout(0.5).alloc(TensorXf)}
+
+    saved = some()
+    nn.save_checkpoint(tmp_path, saved, 0)
+    for like in (some(), {**some(), "rng": dr.rng(UInt64(1))}):
+        found = nn.load_checkpoint(tmp_path, like)
+        for one in (saved, found):
+            assert states(one["memory"], one["constant"], *one["vector"]) == \
+                [dr.VarState.Evaluated, dr.VarState.Literal, *[dr.VarState.Literal] * 3]
+            assert states(*one["rng"].state_dict().values()) == [dr.VarState.Evaluated] * 2
+            assert states(*one["dropout"].rng.state_dict().values()) == [dr.VarState.Evaluated] * 2
+
+
+def test_a_state_of_numpy_arrays_gets_into_memory_where_one_was() -> None:
+    layer = nn.Dropout(0.5).alloc(TensorXf)
+    layer.load_state_dict({key: type(value)(value.numpy()) for key, value in layer.state_dict().items()})
+    assert [value.state for value in layer.state_dict().values()] == [dr.VarState.Evaluated] * 2
