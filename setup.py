@@ -18,6 +18,7 @@ import filecmp
 import hashlib
 import importlib.util
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Mapping
@@ -48,6 +49,8 @@ ARGUMENTS = ["-w", "-g0"] if os.name == "posix" else []
 #: -O2 takes a third longer.  With -O1 for all, operations are 5 to 20 % slower; with -O1 for what is not hot, loops,
 #: branches and calls 1 to 2 %, and replays of frozen functions 1 %.
 LEVELS = {True: ["-O2"], False: ["-O1"]} if os.name == "posix" else {True: [], False: []}
+#: Names of files of Cython's own in C code, which messages show: a build in an environment of its own has others.
+CYTHON_FILES = re.compile(rb'"(?!compiler/|drjit/)[^"\n]*/(\w+\.pxd")')
 #: Bytes of sources of rooms that a core of 2024 translates and compiles in a second.
 SPEED = 6500
 #: How progress is shown: in a line that changes, or in some lines.
@@ -136,7 +139,8 @@ class BuildRooms(build_ext):
         settings = [sys.version, *extension.extra_compile_args,
                     *(str(sysconfig.get_config_var(name)) for name in ("EXT_SUFFIX", "CC", "CFLAGS", "LDSHARED")),
                     *(os.environ.get(name, "") for name in ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "LDSHARED"))]
-        return hashlib.blake2b(repr(settings).encode() + Path(extension.sources[0]).read_bytes()).hexdigest()
+        code = CYTHON_FILES.sub(rb'"\1', Path(extension.sources[0]).read_bytes())
+        return hashlib.blake2b(repr(settings).encode() + code).hexdigest()
 
     def _beside_sources(self, name: str) -> Path:
         return Path("compiler" if name.startswith("drjit_core.") else "", self.get_ext_filename(name))
