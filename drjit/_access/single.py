@@ -23,7 +23,7 @@ from drjit_core import (
 
 from .._base.nodes import index_type
 from .lanes import TRUE, WATCHES, note_origin, note_read, with_lanes
-from .store import store, store_written
+from .store import sole_owners, store, store_written
 
 __all__ = ["store_element"]
 
@@ -55,9 +55,10 @@ def store_element(array: Any, position: int, value: Any) -> None:
         return
     if WATCHES:
         note_read(array._n)
+    owners = sole_owners(array)
     # Written like this because a further holder of the node, such as a local variable, would cost a copy.
     number = array._n.id
-    node = write_element(array._n, position, value)
+    node = write_element(array._n, position, value, owners)
     if node.id != number:
         note_origin(node, number)
     store(array, [node], None, True)

@@ -46,7 +46,7 @@ from .._trees.pytree import resized
 from .lanes import VERSIONS, begun, cut_to, depths, note_version, note_writes
 
 __all__ = ["Journal", "end_since", "extent_of", "innermost_journal", "no_journal", "note_narrow", "noted",
-           "overlap", "owner_of", "settled", "standing", "store", "store_result", "store_same",
+           "overlap", "owner_of", "settled", "sole_owners", "standing", "store", "store_result", "store_same",
            "store_written", "traced"]
 
 
@@ -159,6 +159,18 @@ def owner_of(array: Any) -> tuple[Any, int]:
         array, offset = array._o
         first += offset
     return array, first
+
+
+def sole_owners(array: Any) -> int:
+    """How many arrays the array is a component of, one within the other: each of them holds its node, in a list of its
+    own from now on."""
+    count, owner = 0, array._o
+    while owner is not None:
+        holder = owner[0]
+        if holder._depth > 0:
+            holder._c = holder._c.copy()  # copies of the holder may have the same list
+        count, owner = count + 1, holder._o
+    return count
 
 
 def extent_of(array: Any) -> tuple[Any, int, int]:

@@ -46,9 +46,10 @@ if TYPE_CHECKING:
     from ._array import Array
 
 __all__ = ["Storage", "View", "constant", "copy_of", "default_dtype", "evaluated", "expanded", "given", "has_value",
-           "hold", "in_body", "made", "of_own", "of_value", "own", "own_tensors", "part_of", "parts_of", "register",
-           "require_writable", "reshaped_now", "reversed_axes", "same", "share_memory", "tensors_of", "tensors_with",
-           "value_of", "view_by", "view_of", "view_of_part", "view_of_zeros", "viewed", "was_read", "wrap", "written"]
+           "hold", "in_body", "made", "of_own", "of_value", "own", "own_tensors", "part_of", "parts_of", "put_element",
+           "register", "require_writable", "reshaped_now", "reversed_axes", "same", "share_memory", "tensors_of",
+           "tensors_with", "value_of", "view_by", "view_of", "view_of_part", "view_of_zeros", "viewed", "was_read",
+           "wrap", "written"]
 
 
 #: Views of all tensors of an array, and zeros beside real ones.
@@ -486,22 +487,47 @@ def part_of(array: Storage, key: Any) -> Array | None:
     return made(array._dtype, tuple([part(tensor) for tensor in parts_of(array)])) if found is None else found
 
 
-def _element(array: Storage, chosen: Any) -> Array | None:
-    """A single element of an array on the CPU that has its elements in memory, and no derivatives: read there, which
-    takes no kernel; ``None`` of others."""
+def _in_memory(array: Storage, constants: bool = False) -> tuple[Any, ...] | None:
+    """The tensors of an array, or of the root of a view, on the CPU that have their elements in memory, or are
+    ``constants``, and no derivatives; ``None`` of others."""
     dtype, view = array._dtype, array._view
     root = array if view is None else view.root
     if dtype.bits == 16 or root._held is None or view is not None and view.part == _ZEROS:
         return None
     held = parts_of(root) if view is None else tensors_of(view)
     for part in held:
-        if type(part) is not dtype.part.tensor or part.state is not _EVALUATED or not computes_now(part):
+        if type(part) is not dtype.part.tensor or not computes_now(part) or \
+                part.state is not _EVALUATED and not (constants and part.state is _LITERAL):
             return None
     if array._given and not computes_now(parts_of(array)[0]):
         return None
-    first = chosen.placed(*array.place)[0]
+    return held
+
+
+def _element(array: Storage, chosen: Any) -> Array | None:
+    """A single element of an array that is in memory: read there, which takes no kernel; ``None`` of others."""
+    held = _in_memory(array)
+    if held is None:
+        return None
+    dtype, first = array._dtype, chosen.placed(*array.place)[0]
     numbers = [part.array[first] for part in held]
     return of_own(dtype, np.asarray(numbers[0] if len(numbers) == 1 else complex(*numbers), dtype.numpy))
+
+
+def put_element(array: Storage, chosen: Any, number: Any) -> bool:
+    """Set a single element of an array that is a constant, or in memory, there, which takes no kernel; ``False`` of
+    others."""
+    if _in_memory(array, constants=True) is None or not in_plain_code():
+        return False
+    view = array._view
+    root = array if view is None else view.root
+    own_tensors(root)
+    written(root, False)
+    first = chosen.placed(*array.place)[0]
+    held = parts_of(root) if view is None else tensors_of(view)
+    for part, value in zip(held, (number,) if len(held) == 1 else (number.real, number.imag), strict=True):
+        part.array[first] = value
+    return True
 
 
 def _is_plain(key: Any) -> bool:

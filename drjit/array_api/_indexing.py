@@ -37,6 +37,7 @@ from ._data import (
     own_tensors,
     part_of,
     parts_of,
+    put_element,
     require_writable,
     same,
     tensors_of,
@@ -412,14 +413,15 @@ def _are_same(array: Storage, entries: list[Any], value: Any) -> bool:
 
 
 def _put_now(array: Storage, key: Any, value: Any, most: int) -> bool:
-    """Write to the value of a small array, if a key and what is assigned need no conversion."""
+    """Write to the value of a small array, or to a single element in memory, if a key and what is assigned need no
+    conversion."""
     target = value_of(array, most)
     dtype = array._dtype
     if target is None:
-        return False
+        return _put_element(array, key, value, most)
     root = array if array._view is None else array._view.root
     if root._value is None or target is not root._value and target.base is not root._value:
-        return False
+        return _put_element(array, key, value, most)
     if isinstance(value, (Storage, list, np.ndarray)):
         source = value_of(value, most) if isinstance(value, Storage) else \
             None if isinstance(value, list) and holds_arrays(value) else value
@@ -446,6 +448,24 @@ def _put_now(array: Storage, key: Any, value: Any, most: int) -> bool:
         return False
     written(root, True)
     return True
+
+
+def _put_element(array: Storage, key: Any, value: Any, most: int) -> bool:
+    """Write to a single element of an array, in memory, as far as a number that needs no conversion is assigned."""
+    chosen = chosen_by(array.shape, key)
+    if chosen is None or chosen.shape or not array.ndim:
+        return False
+    dtype = array._dtype
+    if isinstance(value, Storage):
+        known = None if value.ndim else value_of(value, most)
+        if known is None or not np.can_cast(known.dtype, dtype.numpy):
+            return False
+        number = known.item()
+    elif fits(dtype, value) or dtype.kind == "c" and type(value) in (int, float, complex):
+        number = value
+    else:
+        return False
+    return put_element(array, chosen, number)
 
 
 def put(array: Storage, key: Any, value: Any) -> None:

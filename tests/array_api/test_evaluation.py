@@ -234,6 +234,40 @@ def test_elements_of_what_is_in_memory_take_no_kernel(dtype):
         x[20, 0, 0]
 
 
+@pytest.mark.skipif(not COMPILED, reason="all is traced in the plain form")
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "uint64", "float32", "float64", "complex64"])
+def test_elements_of_what_is_in_memory_are_written_without_a_kernel(dtype):
+    xp.policy.eager = 8192
+    values = (np.arange(12_000).reshape(20, 30, 20) % 251).astype(dtype)
+    number = 1 - 2j if dtype == "complex64" else True if dtype == "bool" else 7
+    for array in (values, np.zeros_like(values)):
+        expected = array.copy()
+        x = xp.asarray(array) if array.any() else xp.zeros(array.shape, dtype=getattr(xp, dtype))
+        copied, shown = xp.asarray(x, copy=True), x[3:, ::-1]
+
+        def write(x=x, shown=shown):
+            x[3, 4, 5] = number
+            x[-1, 0, 0] = x[3, 4, 5]
+            shown[2, 1, -1] = number
+
+        assert kernels(write)[0] == (0 if array.any() else len(x._parts))  # memory of constants is filled
+        expected[3, 4, 5] = expected[-1, 0, 0] = expected[3:, ::-1][2, 1, -1] = number
+        np.testing.assert_array_equal(np.asarray(x), expected)
+        np.testing.assert_array_equal(np.asarray(shown), expected[3:, ::-1])
+        np.testing.assert_array_equal(np.asarray(copied), array)
+        with pytest.raises(IndexError):
+            x[20, 0, 0] = number
+    if dtype == "complex64":
+        x.imag[0, 0, 1] = 5
+        assert x[0, 0, 1].item() == 5j
+    if dtype == "int64":
+        x[0, 0, 0] = 2.7  # is cut off, by the way of all others
+        x[0, 0, 1] = xp.asarray(3, dtype=xp.uint8)
+        assert np.asarray(x)[0, 0, :2].tolist() == [2, 3]
+        with pytest.raises((OverflowError, ValueError, TypeError)):
+            x[0, 0, 0] = 2**70
+
+
 def test_elements_of_what_derivatives_are_tracked_of_have_some():
     xp.policy.eager = 8192
     x = xp.asarray(np.linspace(0, 1, 10_000))

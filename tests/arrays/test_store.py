@@ -41,6 +41,31 @@ def test_changes_show_in_all_names_and_in_no_copy(start, change, expected) -> No
     assert list(copy) == [1, 2] and list(derived) == [1, 2]
 
 
+@pytest.mark.parametrize(("make", "part"), [
+    (lambda: Float(1, 2), lambda a: a), (lambda: TensorXf([1, 2]), lambda a: a.array),
+    (lambda: Array2f(Float(1, 2), Float(5, 6)), lambda a: a.x),
+    (lambda: Array22f([[Float(1, 2), Float(5, 6)], [Float(7, 8), Float(9, 9)]]), lambda a: a[0][0])],
+    ids=["flat", "tensor", "nested", "deep"])
+def test_elements_are_written_in_place_unless_others_hold_the_memory(make, part) -> None:
+    """The owner and its components hold the same node, which is no reason to copy it."""
+    a = make()
+    memory = part(a)._n.payload
+    part(a)[0] = 7
+    part(a)[1] = 8
+    assert part(a)._n.payload is memory and list(part(a)) == [7, 8]
+    copy, derived = type(a)(a), part(a) + 1
+    part(a)[0] = 9
+    assert list(part(a)) == [9, 8] and list(part(copy)) == [7, 8] and list(derived) == [8, 9]
+
+
+def test_one_array_as_two_components_is_written_in_one_of_them() -> None:
+    x = Float(1, 2)
+    v = Array2f(x, x)
+    del x
+    v.x[0] = 7
+    assert list(v.x) == [7, 2] and list(v.y) == [1, 2]
+
+
 @pytest.mark.parametrize(("change", "expected"), CHANGES.values(), ids=CHANGES.keys())
 def test_changes_of_a_component_show_in_its_owner_and_in_other_views(change, expected) -> None:
     v = Array2f(Float(1, 2), Float(5, 6))

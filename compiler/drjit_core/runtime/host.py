@@ -84,8 +84,9 @@ def _with_derivative(node: Node, value: Node) -> Node:
     return node if value is node.d0 else dual(value, node.payload)
 
 
-def write_element(node: Node, index: int, value: Any) -> Node:
-    """The version of an array after one element has been set; in place if only the caller's array holds it.
+def write_element(node: Node, index: int, value: Any, others: int = 0) -> Node:
+    """The version of an array after one element has been set; in place if only the caller's array holds it, and so many
+    ``others`` that will hold the new version.
 
     Call it as ``array.slot = write_element(array.slot, …)``: any further holder of the node makes it copy.
     """
@@ -93,7 +94,7 @@ def write_element(node: Node, index: int, value: Any) -> Node:
     node = in_memory(node)
     data = node.payload
     settle(data)
-    if not own and held_elsewhere(node, 1):
+    if not own and held_elsewhere(node, 1 + others):
         data = data.backend.copy(data)
     # a node of its own even in place: value numbering knows the old one as the value of an expression
     evaluated = build.evaluated(node.type, node.size, data, node.where)
