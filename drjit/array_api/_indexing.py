@@ -483,17 +483,21 @@ def put(array: Storage, key: Any, value: Any) -> None:
     require_writable(function, array)
     if ON_GPU:
         value = on_one_device(function, (array, value), ("self", "value"))[0][1]
+    basic = () if _is_advanced(entries) else tuple(entries)
+    if basic and array._view is None and fits(array._dtype, value):
+        if math.prod(array._parts[0][basic].shape):
+            _assign(array, lambda part, new: part.__setitem__(basic, new), (value,))
+        return
     source = array_from(function, value, array._dtype, device=array.device)
     if most and _put_now(array, key, source, most):
         return
     if not _is_advanced(entries):
-        basic = tuple(entries)
         target = array._parts[0][basic].shape if basic else array.shape
         source = _fitting(function, source, target)
         if not math.prod(target):
             return
         if array._view is None:
-            _assign(array, lambda part, new: part.__setitem__(basic if basic else (), new), source)
+            _assign(array, lambda part, new: part.__setitem__(basic, new), source._parts)
         elif target == array.shape and basic == (slice(None),) * array.ndim:
             replace(array, source)
         else:
@@ -548,7 +552,7 @@ def combine(function: str, array: Storage, key: Any, value: Storage, op: dr.Redu
         positions = expanded(functools.reduce(operator.add, terms), shape).array
         index = dr.uint64_array_t(type(positions))(positions)
         active = True if inside is None else expanded(inside, shape).array
-        _assign(found, lambda part, new: dr.scatter_reduce(op, part.array, new.array, index, active), source)
+        _assign(found, lambda part, new: dr.scatter_reduce(op, part.array, new.array, index, active), source._parts)
     return found
 
 
@@ -604,12 +608,11 @@ def _along(offset: int, strides: Sequence[int], shape: tuple[int, ...], device: 
 def _write(array: Storage, positions: Any, source: Storage, active: Any = True) -> None:
     """Set the elements of the root of an array at positions, a flat array."""
     index = dr.uint64_array_t(type(positions))(positions)
-    _assign(array, lambda part, new: dr.scatter(part.array, new.array, index, active), source)
+    _assign(array, lambda part, new: dr.scatter(part.array, new.array, index, active), source._parts)
 
 
-def _assign(array: Storage, write: Callable[[Any, Any], None], source: Storage) -> None:
+def _assign(array: Storage, write: Callable[[Any, Any], None], new: Sequence[Any]) -> None:
     """Write to the tensors of an array, or of the root of a view."""
-    new = source._parts
     view = array._view
     root = array if view is None else view.root
     if in_plain_code():  # inside of a construct, tensors are what it knows
@@ -636,7 +639,7 @@ def replace(array: Storage, source: Storage) -> None:
         return
     if view is not None:
         if array.size == view.root.size and view.place == (0, contiguous_strides(array.shape)):  # all of it, in order
-            _assign(array, lambda part, new: part.__setitem__(..., dr.reshape(new, part.shape)), source)
+            _assign(array, lambda part, new: part.__setitem__(..., dr.reshape(new, part.shape)), source._parts)
         else:
             _write(array, expanded(functools.reduce(operator.add, _along(*view.place, array.shape, array.device)),
                                    array.shape).array, source)
@@ -644,7 +647,7 @@ def replace(array: Storage, source: Storage) -> None:
             hold(array, source._parts)
             was_read(array)
     elif in_body():
-        _assign(array, lambda part, new: part.__setitem__(..., new), source)
+        _assign(array, lambda part, new: part.__setitem__(..., new), source._parts)
     else:
         hold(array, source._parts)
         array._writes += 1
