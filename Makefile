@@ -29,7 +29,7 @@ WORKERS ?= 2
 BENCHMARKS := $(wildcard benchmarks/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel doc-blocks pytest rooms exhaustive bench conformance ptx consumers docs stubs reference clean
+.PHONY: help demo test prepared checks lint wheel doc-blocks pytest rooms exhaustive bench conformance ptx consumers docs stubs reference clean
 
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//;p' Makefile
@@ -39,7 +39,14 @@ demo: $(VENV)/.installed-build
 	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.installed-demo rooms
 	$(BIN)/python examples/photo.py
 
-test: lint wheel doc-blocks pytest
+prepared: $(VENV)/.installed-build
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.installed-dev rooms
+
+test: checks pytest
+
+# What each takes one core for, beside each other.
+checks: prepared
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint wheel doc-blocks
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
