@@ -281,6 +281,26 @@ def _placed_by(array: Storage, entries: Sequence[Any]) -> tuple[int, tuple[int, 
     return offset, tuple(strides)
 
 
+def _key_at(sizes: Sequence[int], offset: int, strides: Sequence[int], shape: Sequence[int]) -> tuple[Any, ...] | None:
+    """The key of integers and slices that selects what lies at a place of an array of the given sizes, in the order of
+    its axes and without those of size 1; ``None`` if there is none."""
+    if 0 in shape:
+        return None
+    axes = [(stride, size) for stride, size in zip(strides, shape, strict=True) if size != 1]
+    key: list[Any] = []
+    for count, stride in zip(sizes, contiguous_strides(sizes), strict=True):
+        start, offset = divmod(offset, stride)
+        step, rest = divmod(axes[0][0], stride) if axes else (0, 0)
+        last = start + step * (axes[0][1] - 1) if axes else 0
+        if step and not rest and 0 <= last < count:
+            end = last + (1 if step > 0 else -1)
+            key.append(slice(start, None if end < 0 else end, step))
+            del axes[0]
+        else:
+            key.append(start)
+    return None if axes else tuple(key)
+
+
 def _split(function: str, array: Storage, entries: list[Any]) -> \
         tuple[tuple[slice | None, ...], list[tuple[Array, bool]], list[int], int]:
     """A key with arrays: its other entries, the arrays of positions (and whether these may lie beyond the axis) and
@@ -483,16 +503,19 @@ def put(array: Storage, key: Any, value: Any) -> None:
     require_writable(function, array)
     if ON_GPU:
         value = on_one_device(function, (array, value), ("self", "value"))[0][1]
-    basic = () if _is_advanced(entries) else tuple(entries)
-    if basic and array._view is None and fits(array._dtype, value):
-        if math.prod(array._parts[0][basic].shape):
-            _assign(array, lambda part, new: part.__setitem__(basic, new), (value,))
-        return
+    basic = None if _is_advanced(entries) else tuple(entries)
+    if basic is not None and fits(array._dtype, value):
+        shape = _shape_of(array, basic)
+        known = basic if array._view is None else _key_at(array._view.root.shape, *_placed_by(array, basic), shape)
+        if known is not None:
+            if math.prod(shape):
+                _assign(array, lambda part, new: part.__setitem__(known, new), (value,))
+            return
     source = array_from(function, value, array._dtype, device=array.device)
     if most and _put_now(array, key, source, most):
         return
-    if not _is_advanced(entries):
-        target = array._parts[0][basic].shape if basic else array.shape
+    if basic is not None:
+        target = _shape_of(array, basic)
         source = _fitting(function, source, target)
         if not math.prod(target):
             return
@@ -501,7 +524,7 @@ def put(array: Storage, key: Any, value: Any) -> None:
         elif target == array.shape and basic == (slice(None),) * array.ndim:
             replace(array, source)
         else:
-            _scatter(function, array, entries, source)
+            _write_at(array, *_placed_by(array, basic), source)
         return
     if _is_mask(entries[0]) and entries[0].ndim and not source.ndim and \
             all(isinstance(entry, slice) and entry == slice(None) for entry in entries[1:]):
@@ -560,13 +583,12 @@ def _targets(function: str, array: Storage, entries: list[Any]) -> tuple[tuple[i
     """The shape of what a key selects, the terms of the positions in the root, and which of them there are (``None``
     for all)."""
     if not _is_advanced(entries):
-        shape, inside = array._parts[0][tuple(entries)].shape, None
+        shape, inside = _shape_of(array, entries), None
         terms = _along(*_placed_by(array, entries), shape, array.device)
     else:
         kept, arrays, axes, front = _split(function, array, entries)
         offset, strides = _placed_by(array, kept)
-        sizes = [1 if entry is None else len(range(*entry.indices(size)))
-                 for entry, size in zip(kept, _sizes(array, kept), strict=True)]
+        sizes = _shape_of(array, kept)
         if not axes:  # a mask without axes
             shape, inside = (int(bool(arrays[0][0])), *sizes), None
             terms = _along(offset, (0, *strides), shape, array.device)
@@ -588,6 +610,13 @@ def _targets(function: str, array: Storage, entries: list[Any]) -> tuple[tuple[i
     return shape, terms, inside
 
 
+def _shape_of(array: Storage, entries: Sequence[Any]) -> tuple[int, ...]:
+    """The shape of what integers and slices select."""
+    return tuple([1 if entry is None else len(range(*entry.indices(size)))
+                  for entry, size in zip(entries, _sizes(array, entries), strict=True)
+                  if entry is None or isinstance(entry, slice)])
+
+
 def _sizes(array: Storage, entries: Sequence[Any]) -> list[int]:
     """The size of the axis that each entry of a key is for, 1 for new axes."""
     sizes = iter(array.shape)
@@ -603,6 +632,20 @@ def _along(offset: int, strides: Sequence[int], shape: tuple[int, ...], device: 
             along = number(dr.arange(dr.array_t(number), size), shape=(size,) + (1,) * (len(shape) - axis - 1))
             terms.append(along * stride)
     return terms
+
+
+def _write_at(array: Storage, offset: int, strides: tuple[int, ...], source: Storage) -> None:
+    """Set what lies at a place of the root of a view."""
+    shape, view = source.shape, array._view
+    assert view is not None
+    key = _key_at(view.root.shape, offset, strides, shape)
+    if key is None:
+        positions = expanded(functools.reduce(operator.add, _along(offset, strides, shape, array.device)), shape)
+        _write(array, positions.array, source)
+        return
+    kept = tuple([size for size in shape if size != 1])
+    _assign(array, lambda part, new: part.__setitem__(key, new if kept == shape else dr.reshape(new, kept)),
+            source._parts)
 
 
 def _write(array: Storage, positions: Any, source: Storage, active: Any = True) -> None:
@@ -641,8 +684,7 @@ def replace(array: Storage, source: Storage) -> None:
         if array.size == view.root.size and view.place == (0, contiguous_strides(array.shape)):  # all of it, in order
             _assign(array, lambda part, new: part.__setitem__(..., dr.reshape(new, part.shape)), source._parts)
         else:
-            _write(array, expanded(functools.reduce(operator.add, _along(*view.place, array.shape, array.device)),
-                                   array.shape).array, source)
+            _write_at(array, *view.place, source)
         if in_plain_code():  # else it is the construct that knows what the root holds in the end
             hold(array, source._parts)
             was_read(array)

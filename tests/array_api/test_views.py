@@ -117,6 +117,23 @@ def test_many_random_programs_agree_with_numpy(part):
         agree(seed)
 
 
+@pytest.mark.parametrize("view", [
+    lambda a: a[2], lambda a: a[:, 1:3], lambda a: a[::-1, ::2], lambda a: a[1, None, ::-2], lambda a: a.T,
+    lambda a: a[..., 3], lambda a: a[:, :, 1:2], lambda a: a[-1:, 2, 1:], lambda a: a.reshape(-1)[7:90],
+    lambda a: a.reshape(12, -1)[::2, 1:], lambda a: a[1:1]])
+@pytest.mark.parametrize("write", [lambda v: v.__setitem__(..., 7), lambda v: v.__setitem__(slice(None, None, -2), 7),
+                                   lambda v: v.__iadd__(1), lambda v: v.__setitem__(slice(1, 3), v[-2:] * 2),
+                                   lambda v: v.__setitem__(..., v[:1])])
+def test_writes_to_views_of_large_arrays(view, write):
+    values = np.arange(4 * 5 * 6).reshape(4, 5, 6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(xp.policy, "eager", 0)
+        x = xp.asarray(values)
+        write(view(x))
+        write(view(values))
+        np.testing.assert_array_equal(np.asarray(x), values)
+
+
 def test_single_elements_are_copies():
     x = xp.arange(4.0)
     first = x[0]
