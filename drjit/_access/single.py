@@ -10,6 +10,7 @@ from typing import Any
 from drjit_core import (
     KIND,
     counter,
+    evaluation_lock,
     innermost,
     is_version,
     literal,
@@ -55,10 +56,11 @@ def store_element(array: Any, position: int, value: Any) -> None:
         return
     if WATCHES:
         note_read(array._n)
-    owners = sole_owners(array)
-    # Written like this because a further holder of the node, such as a local variable, would cost a copy.
-    number = array._n.id
-    node = write_element(array._n, position, value, owners)
-    if node.id != number:
-        note_origin(node, number)
-    store(array, [node], None, True)
+    with evaluation_lock:  # threads may write to other elements of the same array
+        owners = sole_owners(array)
+        # Written like this because a further holder of the node, such as a local variable, would cost a copy.
+        number = array._n.id
+        node = write_element(array._n, position, value, owners)
+        if node.id != number:
+            note_origin(node, number)
+        store(array, [node], None, True)

@@ -18,6 +18,7 @@ value.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -49,9 +50,11 @@ __all__ = ["Storage", "View", "constant", "copy_of", "default_dtype", "evaluated
            "hold", "in_body", "made", "of_own", "of_value", "own", "own_tensors", "part_of", "parts_of", "put_element",
            "register", "require_writable", "reshaped_now", "reversed_axes", "same", "share_memory", "tensors_of",
            "tensors_with", "value_of", "view_by", "view_of", "view_of_part", "view_of_zeros", "viewed", "was_read",
-           "wrap", "written"]
+           "wrap", "writing", "written"]
 
 
+#: Held while tensors of an array are written to: threads may write to other elements of it.
+writing = threading.RLock()
 #: Views of all tensors of an array, and zeros beside real ones.
 _ALL, _ZEROS = -1, -2
 #: In place of the key of a view whose axes are those of another array in reverse order.
@@ -234,9 +237,7 @@ def given(array: Storage) -> tuple[Any, ...]:
 
 def own_tensors(root: Storage) -> None:
     """Give an array tensors that nobody else has: other arrays may have the same."""
-    before = parts_of(root)
-    root._value, root._held = None, ()
-    hold(root, tuple([type(part)(part) for part in before]))
+    hold(root, tuple([type(part)(part) for part in parts_of(root)]))
 
 
 def written(root: Storage, by_value: bool) -> None:
@@ -519,14 +520,14 @@ def put_element(array: Storage, chosen: Any, number: Any) -> bool:
     others."""
     if _in_memory(array, constants=True) is None or not in_plain_code():
         return False
-    view = array._view
+    first, view = chosen.placed(*array.place)[0], array._view
     root = array if view is None else view.root
-    own_tensors(root)
-    written(root, False)
-    first = chosen.placed(*array.place)[0]
-    held = parts_of(root) if view is None else tensors_of(view)
-    for part, value in zip(held, (number,) if len(held) == 1 else (number.real, number.imag), strict=True):
-        part.array[first] = value
+    with writing:
+        own_tensors(root)
+        written(root, False)
+        held = parts_of(root) if view is None else tensors_of(view)
+        for part, value in zip(held, (number,) if len(held) == 1 else (number.real, number.imag), strict=True):
+            part.array[first] = value
     return True
 
 

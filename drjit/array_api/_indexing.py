@@ -45,6 +45,7 @@ from ._data import (
     view_of,
     was_read,
     wrap,
+    writing,
     written,
 )
 from ._dtypes import ON_GPU, promoted
@@ -658,12 +659,13 @@ def _assign(array: Storage, write: Callable[[Any, Any], None], new: Sequence[Any
     """Write to the tensors of an array, or of the root of a view."""
     view = array._view
     root = array if view is None else view.root
-    if in_plain_code():  # inside of a construct, tensors are what it knows
-        own_tensors(root)
-    held = parts_of(root)
-    written(root, False)
-    for part, value in zip(held if view is None else tensors_of(view), new, strict=True):
-        write(part, value)
+    with writing:
+        if in_plain_code():  # inside of a construct, tensors are what it knows
+            own_tensors(root)
+        held = parts_of(root)
+        written(root, False)
+        for part, value in zip(held if view is None else tensors_of(view), new, strict=True):
+            write(part, value)
 
 
 def write_into(function: str, out: Array, found: Array) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gc
 import sys
+import threading
 import weakref
 from collections import defaultdict
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
+from drjit import array_api
 from drjit._access import store as storage
 from drjit._arrays.flat import FlatArray
 from drjit.llvm import Array2f, Array3f, Array22f, ArrayXf, Bool, Float, Int, Quaternion4f, TensorXf, UInt
@@ -56,6 +58,28 @@ def test_elements_are_written_in_place_unless_others_hold_the_memory(make, part)
     copy, derived = type(a)(a), part(a) + 1
     part(a)[0] = 9
     assert list(part(a)) == [9, 8] and list(part(copy)) == [7, 8] and list(derived) == [8, 9]
+
+
+@pytest.mark.parametrize("make", [lambda: Float(np.zeros(10_000)), lambda: array_api.zeros(10_000)],
+                         ids=["native", "array_api"])
+def test_threads_write_to_other_elements_of_one_array(make) -> None:
+    array = make()
+
+    def fill(first: int) -> None:
+        for position in range(first, 10_000, 200):
+            array[position] = first
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=fill, args=(first,)) for first in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert np.asarray(array).sum() == 50 * (1 + 2 + 3 + 4)
 
 
 def test_one_array_as_two_components_is_written_in_one_of_them() -> None:
