@@ -143,17 +143,17 @@ class Gradients(list[Any]):
     """What is seen of gradients."""
 
 
-def certain(one: Gradients, other: Gradients, shaken: list[Gradients]) -> tuple[Gradients, Gradients]:
-    """Gradients without what the last digits of what was given decide: where two differ by no more than they do if
-    these are others, or where these change them a thousand times as much."""
+def certain(one: Gradients, other: Gradients, *shaken: list[Gradients]) -> tuple[Gradients, Gradients]:
+    """Gradients without what the last digits of what was given decide: where two differ by no more than either of them
+    does if these are others, or where these change them a thousand times as much."""
     found = Gradients(), Gradients()
-    for first, second, *more in zip(one, other, *shaken, strict=True):
+    for first, second, *more in zip(one, other, *map(lambda runs: list(zip(*runs, strict=True)), shaken), strict=True):
         parts = []
-        for a, b, *others in zip(first, second, *more, strict=True):
+        for a, b, *others in zip(first, second, *(zip(*runs, strict=True) for runs in more), strict=True):
             if isinstance(a, np.ndarray) and a.shape == b.shape:
                 with np.errstate(all="ignore"):
-                    values = np.stack([a, *others]).astype(np.float64)
-                    spread = np.ptp(values, axis=0)
+                    spread = np.max([np.ptp(np.stack([own, *runs]).astype(np.float64), axis=0)
+                                     for own, runs in zip((a, b), others, strict=True)], axis=0)
                     same = ~(np.abs(a - b) > 8 * spread) | (spread > 4e3 * np.finfo(a.dtype).eps * np.abs(a))
                     a, b = (np.where(same, 0, each) for each in (a, b))
             parts.append((a, b))
@@ -163,13 +163,17 @@ def certain(one: Gradients, other: Gradients, shaken: list[Gradients]) -> tuple[
 
 
 def comparable(number: int, call: int, first: Any, second: Any) -> tuple[Any, Any]:
-    """What two calls of a program have given, without what the last digits of what these were given decide."""
+    """What two calls of a program, the second one frozen, have given, without what the last digits of what these were
+    given decide."""
     kind, seed = case_of(number)
     if kind != "expressions" or not isinstance(first, Gradients) or not difference(first, second):
         return first, second
-    others = [KINDS[kind][0](seed) for _ in range(4)]
-    return certain(first, second, [calls(each, each.function, seed, shaken=k + 1)[call]
-                                   for k, each in enumerate(others)])
+    runs: list[list[Gradients]] = [[], []]
+    for shaken in range(1, 5):
+        for found, wrap in zip(runs, (lambda function: function, dr.freeze), strict=True):
+            case = KINDS[kind][0](seed)
+            found.append(calls(case, wrap(case.function), seed, shaken=shaken)[call])
+    return certain(first, second, *runs)
 
 
 def _shaken(given: dict[str, Any], seed: int) -> dict[str, Any]:
