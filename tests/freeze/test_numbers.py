@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
+import drjit.array_api as xp
 from drjit.llvm.ad import Array3f, Float, TensorXf, UInt
 from drjit.opt import SGD, Adam, AdamW, Muon, RMSProp
 
@@ -541,3 +542,24 @@ def test_numbers_that_are_equal_are_not_always_the_same() -> None:
     places = dr.freeze(lambda x, value: x * len(str(value)))
     for text in ("1.0", "1.00", "1.0"):
         assert np.array_equal(places(x, decimal.Decimal(text)), [len(text), 2 * len(text)])
+
+
+@pytest.mark.parametrize("function", [
+    lambda a, n: a * n + n - 1 / (n + a), lambda a, n: (a > n, n <= a, a == n, a != n), lambda a, n: a.__iadd__(n)])
+def test_integers_beside_arrays_of_the_standard_are_inputs(function: Any) -> None:
+    frozen = dr.freeze(function)
+    for n in range(1, 9):
+        first, second = (xp.asarray([1.0, 2.5, 4.0]) for _ in range(2))
+        found, expected = frozen(first, n), function(second, n)
+        assert np.allclose(np.asarray(found), np.asarray(expected), rtol=1e-14)  # a few roundings
+        assert np.array_equal(np.asarray(first), np.asarray(second)) and (found is first) == (expected is second)
+    assert frozen.n_recordings == 3
+    small = dr.freeze(lambda a, n: a + n)
+    for n in (1, 2, 3, 4, 5):
+        assert np.array_equal(np.asarray(small(xp.asarray([1, 2], dtype=xp.uint8), n)), [1 + n, 2 + n])
+    with pytest.raises(OverflowError, match=r"300 does not fit into uint8"):
+        small(xp.asarray([1, 2], dtype=xp.uint8), 300)
+    shaped = dr.freeze(lambda x, n: x + dr.full(TensorXf, n, (2, 2)))
+    for n in range(8):
+        assert np.array_equal(shaped(TensorXf(Float(1, 2, 3, 4), (2, 2)), n), np.array([[1, 2], [3, 4]]) + n)
+    assert shaped.n_recordings == 3
