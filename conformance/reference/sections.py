@@ -57,7 +57,7 @@ ADDED = {
     "The runtime": ["drjit.flush_thread", "drjit.llvm.Event", "drjit.KernelType",
                     "drjit.KernelRecordingMode", "drjit.detail.eval_held", "drjit.detail.is_pending",
                     "drjit.detail.computes_now", "drjit.detail.in_plain_code", "drjit.detail.is_variable",
-                    "drjit.detail.is_constant", "drjit.detail.tracking", "drjit.detail.named",
+                    "drjit.detail.is_constant", "drjit.detail.Extent", "drjit.detail.tracking", "drjit.detail.named",
                     "drjit.detail.missing_backend", "drjit.detail"],
     "Profiling": ["drjit.detail.ProfileEvent"],
     "Array packages": ["drjit.scalar", "drjit.llvm", "drjit.llvm.ad", "drjit.cuda", "drjit.cuda.ad", "drjit.auto",

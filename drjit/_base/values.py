@@ -78,6 +78,15 @@ def plain_integer(value: Any) -> int | None:
         return None
 
 
+def real_number(value: Any) -> float | None:
+    """The ``int`` or ``float`` that a number of Python or NumPy is, but no array; ``None`` for masks, too."""
+    if type(value) is int or type(value) is float:
+        return value
+    numpy = sys.modules.get("numpy")
+    found = plain_scalar(value) if numpy is not None and isinstance(value, numpy.number) else None
+    return None if type(found) is bool else found
+
+
 def is_real(value: Any) -> bool:
     """Whether an operand is a single real component: a Python number or a flat array."""
     if isinstance(value, ArrayBase):

@@ -41,8 +41,8 @@ def freeze(f: Callable[..., Any] | None = None, /, *, state_fn: Callable[..., An
       the first array of floats among the arguments; so that others are not another recording. A parameter whose value,
       a ``float``, has been the only thing that was different twice, becomes one of them (a warning is logged), if the
       results are of the same types then; so does an attribute or entry of an object that the function is given or
-      knows, such as the learning rate of an optimiser, as long as it neither changes nor returns it. ``None``: none
-      does.
+      knows, such as the learning rate of an optimiser, as long as it neither changes nor returns it. NumPy's numbers
+      are like Python's. ``None``: none does.
     - ``enabled``: whether to record; an attribute of the result, too, like ``n_recordings``, ``n_cached_recordings``,
       ``recordings`` (what there is), ``explain(…)`` (what a call with some arguments would do, and why), ``clear()``,
       and the function ``f``.
@@ -76,21 +76,22 @@ def _frozen(function: Any, state_fn: Any, limit: Any, warn_after: Any, backend: 
                                       dynamic))
     if not callable(function):
         raise ArgumentError(f"drjit.freeze(): expected a callable (found {describe(function)}).")
+    name = getattr(function, "__name__", type(function).__name__)
     called = function if inspect.isroutine(function) or isinstance(function, functools.partial) else \
         type(function).__call__
     for test, what in ((inspect.iscoroutinefunction, "a coroutine function"),
                        (inspect.isgeneratorfunction, "a generator function"),
                        (inspect.isasyncgenfunction, "an asynchronous generator function")):
         if test(called):
-            raise ArgumentError(f"drjit.freeze(): {what} computes nothing when it is called, so that there is nothing "
-                                "to record.")
+            raise ArgumentError(f"drjit.freeze(): {name}() is {what}, which computes nothing when it is called, so "
+                                "that there is nothing to record.")
     if state_fn is not None and not callable(state_fn):
         raise ArgumentError(f"drjit.freeze(): 'state_fn' must be a callable (found {describe(state_fn)}).")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
         raise ArgumentError(f"drjit.freeze(): 'limit' must be an int or None (found {describe(limit)}).")
     if isinstance(warn_after, bool) or not isinstance(warn_after, int) or warn_after < 0:
         raise ArgumentError(f"drjit.freeze(): 'warn_after' must be an int that is not negative (found "
-                            f"{describe(warn_after)}).")
+                            f"{warn_after!r}).")
     if backend is not None and not isinstance(backend, JitBackend):
         raise ArgumentError(f"drjit.freeze(): 'backend' must be a drjit.JitBackend (found {describe(backend)}).")
     require_bool("freeze", "auto_opaque", auto_opaque)
@@ -98,9 +99,8 @@ def _frozen(function: Any, state_fn: Any, limit: Any, warn_after: Any, backend: 
     if dynamic is not None and (not isinstance(dynamic, tuple | list) or not all(
             isinstance(name, str) for name in dynamic)):
         raise ArgumentError(f"drjit.freeze(): 'dynamic' must be a sequence of names (found {dynamic!r}).")
-    unknown = [name for name in dynamic or () if name not in inspect.signature(function).parameters]
+    unknown = [each for each in dynamic or () if each not in inspect.signature(function).parameters]
     if unknown:
-        raise ArgumentError(f"drjit.freeze(): {function.__name__}() has no parameter {unknown[0]!r}, which 'dynamic' "
-                            "names.")
+        raise ArgumentError(f"drjit.freeze(): {name}() has no parameter {unknown[0]!r}, which 'dynamic' names.")
     return Frozen(function, state_fn, limit, warn_after, backend, auto_opaque, enabled,
                   None if dynamic is None else tuple(dynamic))

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import drjit_core as core
 
-__all__ = ["RecordingInfo", "at_line", "difference", "distance", "of_arguments", "only_differences",
-           "parameter_at"]
+from .._base.values import real_number
+
+__all__ = ["RecordingInfo", "at_line", "difference", "distance", "of_arguments", "of_places",
+           "only_differences", "parameter_at"]
 
 _MOST_DIFFERENCES = 4
 #: Numbers of elements, more than one, in the words for an array that is no tensor.
 _ELEMENTS = re.compile(r"^((?!.*Tensor)[\w.]+\[(?:\d+, )*)(?!0\]|1\])\d+\]")
+#: The values of constants, in the words for an array.
+_VALUES = re.compile(r"(?<=\] literal )\[[^\]]*\]")
 _POSITIONAL = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
@@ -63,6 +67,15 @@ def of_arguments(words: Mapping[str, str]) -> dict[str, str]:
     return {path: text for path, text in words.items() if path.startswith(("args", "kwargs"))}
 
 
+def of_places(text: str, positions: Sequence[int], path_of: Callable[[int], str]) -> str:
+    """Words about a recording, with the places of its arguments, after which there are gradients."""
+    def place(found: re.Match[str]) -> str:
+        number = int(found[1])
+        return path_of(positions[number]) if number < len(positions) else "a gradient"
+
+    return re.sub(r"\bargument (\d+)", place, text)
+
+
 def at_line() -> str:
     """Where the user's program stands, in words."""
     line = core.user_line()
@@ -70,14 +83,20 @@ def at_line() -> str:
 
 
 def only_differences(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """The paths of all that differs, but for numbers of elements, which may; none if that is much."""
+    """The paths of all that differs, but for numbers of elements and values of constants, which may; none if that is
+    much."""
     paths = [path for path in _different(before, now)
-             if _ELEMENTS.sub(r"\1]", before.get(path, "")) != _ELEMENTS.sub(r"\1]", now.get(path, ""))]
+             if _without_values(before.get(path, "")) != _without_values(now.get(path, ""))]
     return paths if len(paths) <= _MOST_DIFFERENCES else []
 
 
+def _without_values(words: str) -> str:
+    """The words for an array without what differs between arrays for which one recording may be good."""
+    return _VALUES.sub("", _ELEMENTS.sub(r"\1]", words))
+
+
 def parameter_at(function: Callable[..., Any], tree: Any, path: str) -> str | None:
-    """The name of the parameter that an argument is for, if that is a Python number with a fraction."""
+    """The name of the parameter that an argument is for, if that is a number with a fraction."""
     found = re.fullmatch(r"args\[(\d+)\]|kwargs\['(\w+)'\]", path)
     if found is None:
         return None
@@ -93,4 +112,4 @@ def parameter_at(function: Callable[..., Any], tree: Any, path: str) -> str | No
         name = names[number] if number < len(names) else None
     else:
         value = tree[1].get(name)
-    return name if type(value) is float and name in parameters else None
+    return name if type(real_number(value)) is float and name in parameters else None

@@ -31,10 +31,11 @@ from drjit_core import (
 
 from .._access.lanes import in_plain_code
 from .._base.errors import passed_on
+from .._base.values import real_number
 from .._trees.kinds import look_through
 from .again import Again
 from .derivative import Call, traversed
-from .explanation import RecordingInfo, at_line, difference, distance, only_differences, parameter_at
+from .explanation import RecordingInfo, at_line, difference, distance, of_places, only_differences, parameter_at
 from .inputs import Inputs, Route, array_of_number
 from .outcome import Outcome
 from .plan import Found, Plan
@@ -194,7 +195,7 @@ class Frozen:
             return self._function(*args, **kwargs)
         if self._dynamic:
             args, kwargs = self._with_arrays(args, kwargs)
-        found = None if self._state_fn is None else self._state_fn(*args, **kwargs)
+        found = None if self._state_fn is None else self._state_of(args, kwargs)
         plans = self._plans
         if plans:
             tree = [args, kwargs, found]
@@ -241,6 +242,16 @@ class Frozen:
         self._plan(entry, inputs)
         return self._applied(entry, inputs, results)
 
+    def _state_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What ``state_fn`` returns."""
+        assert self._state_fn is not None
+        try:
+            return self._state_fn(*args, **kwargs)
+        except Exception as error:
+            error.add_note(f"(This happened in 'state_fn' of the frozen function {self._name}(), which is given the "
+                           "arguments of the call.)")
+            raise passed_on(error)  # noqa: B904
+
     def _looked_at(self, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Inputs:
         """What a call depends on."""
         inputs = Inputs(self._function, args, kwargs, found, self._routes)
@@ -269,10 +280,10 @@ class Frozen:
         bound = inspect.signature(self._function).bind(*args, **kwargs)
         values = list(bound.arguments.values())
         for name in self._dynamic:
-            value = bound.arguments.get(name)
-            if type(value) is int or type(value) is float:
-                array = array_of_number(values, value)
-                bound.arguments[name] = value if array is None else array
+            number = real_number(bound.arguments.get(name))
+            array = None if number is None else array_of_number(values, number)
+            if array is not None:
+                bound.arguments[name] = array
         return bound.args, bound.kwargs
 
     # --- which recording ----------------------------------------------------------------------------------------------
@@ -337,7 +348,7 @@ class Frozen:
                 continue
             values = entry.recording.terms(arguments)
             if isinstance(values, str):
-                inputs.reason = f"what there is was recorded where {values}"
+                inputs.reason = "what there is was recorded where " + of_places(values, entry.positions, inputs.path_of)
                 continue
             if sizes != entry.sizes and entry.general is None:
                 return (entry if asked else self._confirm(key, entry, inputs)), None, arguments
@@ -443,8 +454,9 @@ class Frozen:
         if self._changes is None:
             return []
         paths = only_differences(previous.words, inputs.words())
-        if any(parameter_at(self._function, inputs.tree, path) in self._dynamic or inputs.route_to(path, True) is None
-               for path in paths) or paths and inputs.asks_for_types():
+        names = [parameter_at(self._function, inputs.tree, path) for path in paths]
+        if any(name in self._dynamic or name is None and inputs.route_to(path, True) is None
+               for name, path in zip(names, paths, strict=True)) or paths and inputs.asks_for_types():
             return []
         for path in paths:
             self._changes[path] = self._changes.get(path, 0) + 1
@@ -471,11 +483,17 @@ class Frozen:
                     _log.warning("drjit.freeze(): %s() was called with a third value of %s, which is an array of one "
                                  "element for it from now on%s.", self._name, paths[0], at_line())
                 return changed
-        routes = [inputs.route_to(path, True) for path in paths]
-        changed = self._tried(inputs, previous, self._dynamic, (*self._routes, *[each for each in routes if each]))
+        routes = {path: route for path in paths if (route := inputs.route_to(path, True)) and route[2] is not None}
+        if not routes:
+            return None
+        changed = self._tried(inputs, previous, self._dynamic, (*self._routes, *routes.values()))
         if changed is not None:
+            assert self._changes is not None
+            for path in paths:
+                if path not in routes:  # a number of NumPy's, which may be the only thing that is different next time
+                    del self._changes[path]
             _log.warning("drjit.freeze(): %s() was called with a third value of %s, which may be any number from now "
-                         "on, unless something is decided by it%s.", self._name, " and ".join(paths), at_line())
+                         "on, unless something is decided by it%s.", self._name, " and ".join(routes), at_line())
         return changed
 
     def _tried(self, inputs: Inputs, previous: Entry, dynamic: tuple[str, ...], routes: tuple[Route, ...]) -> tuple[
@@ -559,7 +577,7 @@ class Frozen:
             args, kwargs = self._with_arrays(args, kwargs)
         if self._loaded is not None:
             return str(self._loaded.explain(self, args, kwargs))
-        inputs = self._looked_at(args, kwargs, None if self._state_fn is None else self._state_fn(*args, **kwargs))
+        inputs = self._looked_at(args, kwargs, None if self._state_fn is None else self._state_of(args, kwargs))
         entry, values, _ = self._look_up(inputs, asked=True)
         entries = self._by_use()
         if entry is not None:

@@ -18,6 +18,7 @@ import weakref
 from abc import ABCMeta, get_cache_token
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Sequence
+from numbers import Number
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from .._access.store import owner_of, store_same
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.types import FLOAT64, INT64, reshape, retype
-from .._base.values import is_ndarray
+from .._base.values import is_ndarray, real_number
 from .._base.weak import remembered
 from .._control.places import Change, reorder, restore
 from .._control.snapshot import Snapshot, names_of
@@ -60,7 +61,7 @@ __all__ = ["Inputs", "NotANumber", "Route", "array_of_number", "fill", "flag_of"
 _LITERAL, _EVALUATED = KIND["literal"], KIND["evaluated"]
 #: Names by which a function asks for attributes of which it computes the names.
 _REFLECTION = {"getattr", "vars", "__dict__", "attrgetter", "__getattribute__"}
-_PLAIN = {int, bool, str, bytes, type(None), complex, type(Ellipsis)}
+_PLAIN = {int, bool, str, bytes, type(None), type(Ellipsis)}
 
 
 class _Same:
@@ -124,7 +125,8 @@ def token_of(value: Any) -> Any:
         hash(value)
     except TypeError:
         return cls, _Same(value)
-    return cls, value
+    # numbers may be equal and not the same: zeros have signs, decimal numbers as many places as they have
+    return (cls, value, repr(value)) if isinstance(value, Number) else (cls, value)
 
 
 def _by_identity(cls: Any) -> bool:
@@ -686,13 +688,13 @@ class Inputs:
                 if exactly and type(value) in (int, float) and self.arrays and (
                         kinds.count(TUPLE) < len(kinds)):
                     return start, steps, (type(value), retype(reshape(type(self.arrays[0]), ()), _TYPES[type(value)]))
-                return route if type(value) is float and OBJECT in kinds else None
+                return route if type(real_number(value)) is float and OBJECT in kinds else None
         return None
 
     def _paths(self) -> Iterator[tuple[str, Route | None, Any]]:
         """The places that count, for people, how they are reached from the arguments, and what is there."""
         routes: dict[int, Route] = {id(self.tree): (None, (), None)}
-        places: dict[int, str] = {id(self.tree): ""}
+        places: dict[int, str] = {id(self.tree): "", **_places_in(self.function)}
         for each in self.snapshot.functions:
             for name in ("__defaults__", "__kwdefaults__"):
                 if values := getattr(each, name):
@@ -714,19 +716,35 @@ class Inputs:
                 elif kind == VARIABLES:
                     path = str(key)
                 else:
-                    path = f"{place or getattr(container, '__name__', type(container).__name__)}.{key}"
+                    path = f"{place or getattr(container, '__name__', f'{type(container).__name__}()')}.{key}"
                 route: Route | None = None
                 if kind in (CELL, VARIABLES, CLASS):
                     route = container, ((kind, key),), None
-                elif id(container) in routes and (kind in (LIST, DICT, OBJECT) or kind == TUPLE and not hasattr(
-                        container, "__dict__")):
-                    start, steps, _ = routes[id(container)]
+                elif kind in (LIST, DICT, OBJECT, MODULE) or kind == TUPLE and id(container) in routes and not hasattr(
+                        container, "__dict__"):  # what no argument and no variable leads to is always the same
+                    start, steps, _ = routes.get(id(container), (container, (), None))
                     route = start, (*steps, (kind, key)), None
                 if id(value) in self._numbers:
                     places.setdefault(id(value), path)
                     if route is not None:
                         routes.setdefault(id(value), route)
                 yield path, route, value
+
+
+def _places_in(function: Any) -> dict[int, str]:
+    """What a callable that is no function is called with, for people: the object of a method, what was given before."""
+    found: dict[int, str] = {}
+    while not isinstance(function, FunctionType):
+        if isinstance(function, MethodType):
+            found[id(function.__self__)], function = "self", function.__func__
+        elif isinstance(function, functools.partial):
+            found.update({id(value): f"partial.args[{number}]" for number, value in enumerate(function.args)})
+            found.update({id(value): f"partial.keywords[{key!r}]" for key, value in function.keywords.items()})
+            function = function.func
+        else:
+            found[id(function)] = "self"
+            break
+    return found
 
 
 def _numbers_at(tree: list[Any], routes: Sequence[Route]) -> dict[tuple[int, Any], _Number]:
@@ -743,9 +761,10 @@ def _numbers_at(tree: list[Any], routes: Sequence[Route]) -> dict[tuple[int, Any
                 container, value = value, value[key] if kind == TUPLE else read_place(value, kind, key)
         except (AttributeError, LookupError, TypeError):
             continue
-        if (type(value) is float or type(value) is int) if wanted is None else \
-                type(value) is wanted and (wanted is float or -_LARGEST <= value < _LARGEST):
-            found[id(container), key] = _Number(container, kind, key, cls(value), wanted)
+        number = real_number(value)
+        if number is not None and (wanted is None or type(value) is wanted and (
+                wanted is float or -_LARGEST <= number < _LARGEST)):
+            found[id(container), key] = _Number(container, kind, key, cls(number), wanted)
     return found
 
 

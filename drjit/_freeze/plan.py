@@ -18,6 +18,7 @@ from drjit_core import KIND, code_of, defaults_of, literal, primal, vertex_of
 from .._access.store import owner_of
 from .._base.array import ArrayBase
 from .._base.handle import fresh_array
+from .._base.values import real_number
 from .._trees.contents import contents_of, entries_of, listed
 from .._trees.kinds import (
     CELL,
@@ -436,11 +437,12 @@ def _fits(code: int, expected: Any, value: Any, found: Found) -> bool:
         found.nodes += nodes
         return True
     if code == _NUMBER:
-        if type(value) is not float and type(value) is not int:
+        number = real_number(value)
+        if number is None:
             return False
         array = fresh_array(expected)
         array._o = None
-        array._n = literal(expected._type, value)
+        array._n = literal(expected._type, number)
         found.arrays.append(array)
         found.nodes.append(array._n)
         return True

@@ -241,12 +241,16 @@ def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
         if len(nodes) != count and dtype._count >= 0 or any(node.size != 1 for node in nodes):
             raise ArgumentError(f"{function}(<{describe(dtype)}>): 'value' must hold one number per component.")
         return wrap(dtype, [literal(node.type, node.payload, size) for node in nodes])
-    plain = plain_scalar(value)
+    of_recording = value.__class__ is core.Extent and isinstance(dtype, type) and issubclass(dtype, ArrayBase)
+    plain = value if of_recording else plain_scalar(value)
     if plain is None:
         raise ArgumentError(f"{function}(<{describe(dtype)}>): could not construct output: 'value' must be a number, "
                             f"found {describe(value)}.")
 
     def fill(cls: type[ArrayBase], size: int) -> Node:
+        if of_recording:
+            node = bound_number(cls, value, function)
+            return node if size == 1 else broadcast(node, size)
         node = scalar_literal(cls, plain, function)
         return literal(node.type, node.payload, size)
 

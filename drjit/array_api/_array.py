@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import drjit as dr
+from drjit.detail import Extent
 from drjit.interop import numpy_of_parts
 
 from . import _elementwise as elementwise
@@ -24,7 +25,7 @@ from ._host import moved
 from ._indexing import get, put, replace
 from ._linear import matmul, matrix_transpose
 from ._methods import Methods
-from ._operands import converted, number_of
+from ._operands import converted, number_of, of_recording
 from ._operators import enter, entered
 from ._protocols import array_function, array_ufunc
 from ._small import Product
@@ -47,6 +48,8 @@ def _in_place(name: str, function: Callable[[Any, Any], Array], operator: str = 
     operation = entered(operator)
 
     def method(self: Array, other: Any, /) -> Any:
+        if isinstance(other, Extent):
+            other = of_recording(operator, self, other)
         if operation is not None and operation.in_place(self, other):
             return self
         if isinstance(other, (list, tuple, np.ndarray)):

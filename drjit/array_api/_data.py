@@ -619,7 +619,7 @@ def own(part: Any) -> Any:
     return part * 1 if is_variable((part,)) else same(part)
 
 
-def constant(dtype: DType, number: complex, shape: tuple[int, ...] = (), device: str = CPU) -> Array:
+def constant(dtype: DType, number: Any, shape: tuple[int, ...] = (), device: str = CPU) -> Array:
     """An array whose elements are all the same number."""
     tensor = dtype.on(device)
     if dtype.kind == "c":

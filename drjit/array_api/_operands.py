@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 import drjit as dr
-from drjit.detail import is_constant
+from drjit.detail import Extent, is_constant
 
 from . import _dtypes as dtypes
 from ._data import Storage, constant, default_dtype, of_value, value_of, wrap
 from ._devices import CPU, CUDA
 from ._dtypes import ON_GPU, DType, holds, promoted
 from ._evaluation import default_device, eager, on_default
-from ._operators import at_once, of_numpy
+from ._operators import at_once, enter, of_numpy
 
 if TYPE_CHECKING:
     from ._array import Array
 
 __all__ = ["as_float", "common_shape", "converted", "describe", "enter_moved", "normalized_axes", "normalized_axis",
-           "number_of", "on_one_device", "on_their_device", "operands", "require_array", "require_arrays",
-           "require_kind", "shape_of", "with_number"]
+           "number_of", "of_recording", "on_one_device", "on_their_device", "operands", "require_array",
+           "require_arrays", "require_kind", "shape_of", "with_number"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -91,6 +91,21 @@ def with_number(dtype: DType, number: bool | int | float | complex) -> DType:
     if "biufc".index(own.kind) <= "biufc".index(dtype.kind):
         return dtype
     return dtypes.complex64 if own.kind == "c" and dtype.kind == "f" and dtype.bits < 64 else own
+
+
+#: The operators that are the same of numbers and of arrays without axes.
+_ALIKE = frozenset(("add", "sub", "mul", "truediv", "eq", "ne", "lt", "le", "gt", "ge"))
+
+
+def of_recording(name: str, array: Array, number: Extent) -> Any:
+    """What a number of a recording is to an operator beside an array: one without axes, of the type that the number has
+    there, whose element is that of each replay; or the number, which each replay has then."""
+    dtype = with_number(array._dtype, number.value)
+    alike = name in _ALIKE and dtype.kind in ("f" if name == "truediv" else "iuf")
+    return constant(dtype, number, (), array.device) if alike else number.pinned()
+
+
+enter("number", of_recording)
 
 
 def literal(function: str, dtype: DType, number: bool | int | float | complex, device: str = CPU) -> Array:

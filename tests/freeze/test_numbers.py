@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import decimal
+import functools
 import pathlib
 import types
 from collections.abc import Callable
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
+import drjit.array_api as xp
 from drjit.llvm.ad import Array3f, Float, TensorXf, UInt
 from drjit.opt import SGD, Adam, AdamW, Muon, RMSProp
 
@@ -432,3 +435,131 @@ def test_numbers_become_arrays_while_sizes_change() -> None:
         x = dr.arange(Float, 5 + k) + 1
         assert dr.allclose(frozen(x, 0.5 * k), dr.sum(x) * (0.5 * k))
     assert frozen.n_recordings == 3
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
+def test_numbers_of_numpy_become_arrays_like_others(kind: Any) -> None:
+    rates = [kind(0.1 * k) for k in range(8)]
+    by_name = dr.freeze(lambda x, rate: x - x * rate, dynamic=("rate",))
+    by_itself = dr.freeze(lambda x, rate: x - x * rate)
+    by_attribute = dr.freeze(lambda model, x: x * model.rate + model.bias)
+    model, x = Model(), Float(3, 4) + 1
+    for rate in rates:
+        model.rate = rate
+        for found in (by_name(x, rate), by_itself(x, rate)):
+            assert np.allclose(found, x - x * rate)
+        assert np.allclose(by_attribute(model, x), x * rate + model.bias) and model.rate is rate
+    assert [each.n_recordings for each in (by_name, by_itself, by_attribute)] == [1, 3, 3]
+    counted = dr.freeze(lambda x, n: x * n, dynamic=("n",))
+    for n in np.arange(5):
+        assert np.array_equal(counted(x, n), [4 * n, 5 * n])
+    assert counted.n_recordings == 1
+
+
+class Trainer:
+    scale = 1.0
+
+    def __init__(self) -> None:
+        self.count, self.rate, self.x = 0, 0.5, Float(1, 2)
+
+    def step(self, x: Any) -> Any:
+        self.count += 1
+        self.x = self.x * self.rate + x * self.count
+        return self.x
+
+    def __call__(self, x: Any) -> Any:
+        return x * self.rate
+
+    @property
+    def doubled(self) -> float:
+        return self.rate * 2
+
+    def other(self, x: Any) -> Any:
+        return x * self.doubled
+
+
+KNOWN: dict[str, Any] = {
+    "methods that count": lambda each: each.step,
+    "properties of methods' objects": lambda each: each.other,
+    "objects that are called": lambda each: each,
+    "what was given before": lambda each: functools.partial(lambda one, x: x * one.rate, each),
+    "what was given before by name": lambda each: functools.partial(lambda x, one: x * one.rate, one=each),
+    "objects in objects": lambda each: functools.partial(
+        lambda one, x: x * one.each.rate, types.SimpleNamespace(each=each)),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_numbers_of_what_the_function_knows_itself_are_inputs(name: str) -> None:
+    plain, other = Trainer(), Trainer()
+    frozen, function = dr.freeze(KNOWN[name](other)), KNOWN[name](plain)
+    for k in range(8):
+        plain.rate = other.rate = 0.25 * k + 0.5
+        x = Float(1, 2) + k
+        assert np.allclose(frozen(x), function(x)) and plain.count == other.count
+        assert type(other.count) is int and type(other.rate) is float
+    assert frozen.n_recordings <= 4
+    other.rate = "text"  # type: ignore[assignment]
+    assert ".rate was a number, and is 'text'" in frozen.explain(x)
+
+
+def test_numbers_in_modules_that_are_named_are_inputs() -> None:
+    module = types.ModuleType("settings")
+    module.scale, module.options = 1.0, {"offset": 0.5}  # type: ignore[attr-defined]
+    frozen = dr.freeze(lambda x: x * module.scale + module.options["offset"])  # type: ignore[attr-defined]
+    for k in range(10):
+        module.scale, module.options["offset"] = 0.5 * k, 0.25 * k  # type: ignore[attr-defined]
+        assert np.allclose(frozen(Float(1, 2)), np.array([1, 2]) * 0.5 * k + 0.25 * k)
+    assert frozen.n_recordings == 3
+
+
+def test_numbers_change_together_with_constants() -> None:
+    """A state of one element that is a constant stays one, and each call has another value of it."""
+    frozen = dr.freeze(lambda weights, rate: {name: value - rate * value for name, value in weights.items()})
+    weights = {"a": Float(1, 2), "b": Float(3)}
+    expected = {name: value.numpy() for name, value in weights.items()}
+    for k in range(10):
+        rate = 0.1 / (k + 1)
+        weights = frozen(weights, rate)
+        expected = {name: value - rate * value for name, value in expected.items()}
+        for name, value in expected.items():
+            assert np.allclose(weights[name], value)
+    assert frozen.n_recordings <= 4
+
+
+def test_numbers_that_are_equal_are_not_always_the_same() -> None:
+    class Special(float):
+        pass
+
+    frozen = dr.freeze(lambda x, value: (dr.copysign(1, x * value), str(value)) if not isinstance(value, complex)
+                       else dr.copysign(1, x * value.imag))
+    x = Float(1, 2)
+    for values in ((0.0, -0.0), (np.float64(0), np.float64(-0.0)), (np.float32(0), np.float32(-0.0)),
+                   (Special(0), Special(-0.0)), (0j, complex(0, -0.0)),
+                   (np.complex128(0), np.complex128(complex(0, -0.0)))):
+        for value in (*values, *values):
+            assert str(frozen(x, value)) == str(frozen.f(x, value)), repr(value)
+    places = dr.freeze(lambda x, value: x * len(str(value)))
+    for text in ("1.0", "1.00", "1.0"):
+        assert np.array_equal(places(x, decimal.Decimal(text)), [len(text), 2 * len(text)])
+
+
+@pytest.mark.parametrize("function", [
+    lambda a, n: a * n + n - 1 / (n + a), lambda a, n: (a > n, n <= a, a == n, a != n), lambda a, n: a.__iadd__(n)])
+def test_integers_beside_arrays_of_the_standard_are_inputs(function: Any) -> None:
+    frozen = dr.freeze(function)
+    for n in range(1, 9):
+        first, second = (xp.asarray([1.0, 2.5, 4.0]) for _ in range(2))
+        found, expected = frozen(first, n), function(second, n)
+        assert np.allclose(np.asarray(found), np.asarray(expected), rtol=1e-14)  # a few roundings
+        assert np.array_equal(np.asarray(first), np.asarray(second)) and (found is first) == (expected is second)
+    assert frozen.n_recordings == 3
+    small = dr.freeze(lambda a, n: a + n)
+    for n in (1, 2, 3, 4, 5):
+        assert np.array_equal(np.asarray(small(xp.asarray([1, 2], dtype=xp.uint8), n)), [1 + n, 2 + n])
+    with pytest.raises(OverflowError, match=r"300 does not fit into uint8"):
+        small(xp.asarray([1, 2], dtype=xp.uint8), 300)
+    shaped = dr.freeze(lambda x, n: x + dr.full(TensorXf, n, (2, 2)))
+    for n in range(8):
+        assert np.array_equal(shaped(TensorXf(Float(1, 2, 3, 4), (2, 2)), n), np.array([[1, 2], [3, 4]]) + n)
+    assert shaped.n_recordings == 3

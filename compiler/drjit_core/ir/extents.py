@@ -190,7 +190,7 @@ class Extent:
     """A number that is known, with the expression that it is the value of.
 
     It is no ``int``, so that nothing takes it for one unnoticed: ``int``, ``range`` and whatever else wants an ordinary
-    number ask for its :meth:`__index__` or :meth:`__float__`, which make its value part of the program.
+    number ask for its ``__index__`` or ``__float__``, which make its value part of the program.
     """
 
     __slots__ = ("expression", "guards", "serial", "value")

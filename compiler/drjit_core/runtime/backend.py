@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from ..codegen.program import Program
 from ..codegen.steps import Call, Pass, Text
@@ -21,7 +21,7 @@ from .buffer import Buffer
 from .heap import Heap
 
 __all__ = ["Backend", "Carrier", "Exchange", "KernelBackend", "Launch", "LoadedKernel", "ShortWay", "Tables", "bring",
-           "memory_for"]
+           "has_kernels", "memory_for"]
 
 
 class Backend(Protocol):
@@ -313,6 +313,18 @@ class KernelBackend(Backend, Protocol):
 
     def submitted(self) -> int:
         """Ticket of the last launch."""
+
+
+#: Whether backends of some classes have kernels: to look at all members takes longer than to record ten operations.
+_with_kernels: dict[type, bool] = {}
+
+
+def has_kernels(backend: Backend) -> TypeGuard[KernelBackend]:
+    """Whether a backend runs kernels, as those of its class do."""
+    cls = type(backend)
+    if cls not in _with_kernels:
+        _with_kernels[cls] = isinstance(backend, KernelBackend)
+    return _with_kernels[cls]
 
 
 def memory_for(backend: Backend, node: Node) -> Buffer:

@@ -22,7 +22,7 @@ from ..ops.steps import Step
 from ..ops.table import EVALUATED, LITERAL
 from ..types import JitBackend
 from . import backends, exclusion
-from .backend import KernelBackend
+from .backend import KernelBackend, has_kernels
 from .bounds import Access
 from .contents import read_bytes
 from .host import import_copy
@@ -126,7 +126,7 @@ def with_bound(recording: Recording, given: Mapping[int, Node]) -> Recording:
 def backend_of(recording: Recording) -> KernelBackend:
     """The backend that a recording launches on."""
     backend = recording.pattern[0]
-    assert isinstance(backend, KernelBackend)
+    assert has_kernels(backend)
     return backend
 
 
@@ -292,8 +292,8 @@ class Unpacker:
     def __init__(self, environment: Mapping[str, Any], pieces: Sequence[bytes]) -> None:
         """Raises a ``RuntimeError`` if kernels cannot run here."""
         backend = backends.backend_of(JitBackend[environment["backend"]].value)
-        carrier = backend.carrier if isinstance(backend, KernelBackend) else None
-        if not isinstance(backend, KernelBackend) or carrier is None:
+        carrier = backend.carrier if has_kernels(backend) else None
+        if not has_kernels(backend) or carrier is None:
             raise RuntimeError(f"kernels of the backend '{backend.name}' cannot be loaded")
         obstacle = carrier.obstacle(environment)
         if obstacle:

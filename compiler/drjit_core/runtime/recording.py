@@ -23,7 +23,7 @@ from ..ir.node import PARAMETER, SHAPE, Node, blank_node, new_id
 from ..ir.symbolic import innermost
 from ..ops.table import BOUND, DUAL, EVALUATED, UNDEFINED
 from . import backends, bounds, exclusion, history, relaunch
-from .backend import KernelBackend, bring
+from .backend import KernelBackend, bring, has_kernels
 from .contents import read_bytes, read_element
 from .evaluation import evaluate
 from .host import in_memory
@@ -72,7 +72,7 @@ def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node], d
     """
     context = current()
     backend = _backend_of(arguments, where)
-    if not isinstance(backend, KernelBackend):
+    if not has_kernels(backend):
         raise RuntimeError(f"only what runs as kernels can be recorded: the backend '{backend.name}' has none")
     if context.recording is not None or innermost() is not None:
         raise RuntimeError("a recording cannot begin within another one, nor within a symbolic loop, branch or call")
