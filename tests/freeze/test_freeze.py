@@ -702,6 +702,23 @@ def test_derivatives_flow_forward():
         assert dr.allclose(y.grad, dr.exp(dr.detach(x)) * (1 + dr.detach(x)))
 
 
+def test_derivatives_of_results_that_others_are_computed_of():
+    def chain(x):
+        y = x * x
+        return y, y * 2, dr.sum(y)
+
+    frozen = dr.freeze(chain)
+    for _ in range(3):
+        found = []
+        for function in (chain, frozen):
+            x = Float(1, 2, 3)
+            dr.enable_grad(x)
+            results = [each * 5 for each in function(x)]
+            dr.forward(x)
+            found.append([dr.grad(each).numpy().tolist() for each in results])
+        assert found[0] == found[1] == [[10, 20, 30], [20, 40, 60], [60]]
+
+
 def test_results_with_one_vertex_have_one_afterwards():
     """Gradients of the one are those of the other, and what the body makes itself is as much the same."""
     def parts(x):
