@@ -78,7 +78,7 @@ from .._trees.kinds import (
 from .._trees.pytree import flatten_nodes
 from .places import Change, is_spent, reorder, restore, unshared
 
-__all__ = ["Snapshot", "is_closed", "names_of", "snapshot"]
+__all__ = ["COMPUTES_ATTRIBUTES", "Snapshot", "is_closed", "names_of", "snapshot"]
 
 #: So many containers are looked at; a warning tells if there are more.
 _MOST_CONTAINERS = 65536
@@ -99,10 +99,11 @@ _NAMES_VARIABLES = frozenset([number for name, number in dis.opmap.items() if na
 #: Whether a function, or one within it, gives variables of its module or of functions around it other values, by the id
 #: of its code.
 _rebinds: dict[int, bool] = {}
-#: By what functions find variables of their module, or methods, whose names they compute. Nobody can tell ``eval`` from
-#: the method of textures.
+#: By what functions find variables of their module, or attributes, whose names they compute. Nobody can tell ``eval``
+#: from the method of textures.
 _COMPUTES_VARIABLES = frozenset(("exec", "globals"))
-_COMPUTES_ATTRIBUTES = frozenset(("attrgetter", "getattr", "methodcaller"))
+COMPUTES_ATTRIBUTES = frozenset((
+    "__dict__", "__getattribute__", "attrgetter", "dir", "getattr", "methodcaller", "vars"))
 #: What variables of optimisers make of what they consist of when they are asked.
 _COMPUTED = frozenset(("duals", "slope"))
 #: What functions of other frameworks have: frozen functions call them, and do not look at what these know.
@@ -115,7 +116,7 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("begun", "caches", "data", "functions", "held", "index", "keeping", "kept", "modules", "more",
+    __slots__ = ("asks", "begun", "caches", "data", "functions", "held", "index", "keeping", "kept", "modules", "more",
                  "owners", "passed", "reordered", "same", "seen", "showing", "suspended", "traced", "waiting")
 
     def __init__(self) -> None:
@@ -123,6 +124,8 @@ class Snapshot:
         self.traced = self.suspended = False
         #: Whether there is more than is looked at.
         self.more = False
+        #: Whether there are objects that ask others for attributes whose names they know.
+        self.asks = False
         #: NumPy arrays, sets and other objects that hold data, with that.
         self.data: list[tuple[Any, Any]] = _EMPTY
         #: Generators that have changed variables which they use in the middle of an expression, and these; those that
@@ -203,6 +206,8 @@ class Snapshot:
                     self.showing = [*self.showing, value]
                 if known.keeps:
                     self.keeping = [*self.keeping, value]
+                if known.asks:
+                    self.asks = True
             elif kind == LIST or kind == TUPLE:
                 content = value if kind == TUPLE else listed(value)
                 self.held += (value, kind, content)
@@ -314,7 +319,7 @@ class Snapshot:
             functions, owners = len(self.functions), len(self.owners)
             for owner in self.owners:
                 entries = vars(owner)
-                computed = isinstance(owner, type) and not names.isdisjoint(_COMPUTES_ATTRIBUTES)
+                computed = isinstance(owner, type) and (self.asks or not names.isdisjoint(COMPUTES_ATTRIBUTES))
                 for name in list(entries) if computed else names.intersection(entries):
                     for value in _functions_of(entries[name]):
                         self.add(value)

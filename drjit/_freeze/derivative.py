@@ -17,20 +17,14 @@ _EVALUATED = KIND["evaluated"]
 
 
 def traversed(mode: int, inputs: Sequence[Vertex], outputs: Sequence[Vertex], seeds: Sequence[Node]) -> list[Node]:
-    """What derivatives of the outputs, or of the inputs, are on the other side."""
-    for vertex in (*inputs, *outputs):
-        vertex.gradient = None
-    starts, ends = (outputs, inputs) if mode == BACKWARD else (inputs, outputs)
-    for vertex, seed in zip(starts, seeds, strict=True):
-        vertex.gradient = seed if vertex.gradient is None else core.ops.add(primal(vertex.gradient), seed)
-    core.enqueue(mode, list(starts))
-    core.traverse(mode, int(core.ADFlag.ClearInterior))
-    found = []
-    for vertex in ends:
-        gradient = vertex.gradient
-        found.append(literal(vertex.type, 0, vertex.size) if gradient is None else
-                     broadcast(primal(gradient), vertex.size))
-    return found
+    """What derivatives of the outputs, or of the inputs, are on the other side; also of outputs that others are
+    computed of."""
+    if mode == BACKWARD:
+        found, ends = core.pull(list(zip(outputs, seeds, strict=True)), inputs), inputs
+    else:
+        found, ends = core.push(list(zip(inputs, seeds, strict=True)), outputs), outputs
+    return [literal(vertex.type, 0, vertex.size) if gradient is None else broadcast(primal(gradient), vertex.size)
+            for vertex, gradient in zip(ends, found, strict=True)]
 
 
 class Call:

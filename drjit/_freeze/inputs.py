@@ -32,7 +32,7 @@ from .._base.types import FLOAT64, INT64, reshape, retype
 from .._base.values import is_ndarray, real_number
 from .._base.weak import remembered
 from .._control.places import Change, reorder, restore
-from .._control.snapshot import Snapshot, names_of
+from .._control.snapshot import COMPUTES_ATTRIBUTES, Snapshot, names_of
 from .._functions.creation import opaque
 from .._functions.evaluation import make_opaque
 from .._trees.contents import data_of, position_of, read_place, set_data, write_place
@@ -59,8 +59,6 @@ __all__ = ["Inputs", "NotANumber", "Route", "array_of_number", "fill", "flag_of"
            "twins_of", "version_of"]
 
 _LITERAL, _EVALUATED = KIND["literal"], KIND["evaluated"]
-#: Names by which a function asks for attributes of which it computes the names.
-_REFLECTION = {"getattr", "vars", "__dict__", "attrgetter", "__getattribute__"}
 _PLAIN = {int, bool, str, bytes, type(None), type(Ellipsis)}
 
 
@@ -105,6 +103,8 @@ def token_of(value: Any) -> Any:
     if cls is functools.partial:
         return cls, token_of(value.func), tuple(map(token_of, value.args)), \
             tuple([(key, token_of(entry)) for key, entry in value.keywords.items()])
+    if cls is slice:
+        return cls, token_of(value.start), token_of(value.stop), token_of(value.step)
     if cls is memoryview:
         return cls, value.format, value.shape, value.tobytes()
     if is_ndarray(value):  # but for objects in it
@@ -249,7 +249,7 @@ def array_of_number(values: Any, number: float) -> Any:
 
 _TYPES = {int: INT64, float: FLOAT64}
 #: Names by which functions ask for classes of objects.
-_ASKING = frozenset(("isinstance", "type", "issubclass", "__class__", "singledispatch"))
+_ASKING = frozenset(("isinstance", "type", "issubclass", "__class__", "singledispatch", "isscalar"))
 #: Where methods of data classes and of named tuples stand, which compare classes of objects with their own.
 _GENERATED = frozenset(("<string>", namedtuple.__code__.co_filename))
 #: Methods of data classes that are frozen, which ask for the class of the object itself.
@@ -365,7 +365,7 @@ class Inputs:
                 position += content
         names = set[str]().union(*map(_names_in, snapshot.codes))
         #: The names that functions mention; ``None`` if they may mention any.
-        self.names = None if names & _REFLECTION else names
+        self.names = None if snapshot.asks or names & COMPUTES_ATTRIBUTES else names
         self.around = _around(names, snapshot.owners)
         parts: Any = tuple([self._part(container, kind, [item for item in items if item[2]])
                             for container, kind, items in self.entries()])
@@ -624,6 +624,10 @@ class Inputs:
                                    "outside, and pass them as arguments, or use drjit.rng().")
         for iterator, (*place, variables) in self.waiting:
             *other, now = position_of(iterator)
+            if place == [None, None]:
+                raise RuntimeError(f"drjit.freeze(): the function knows an iterator of type {describe(iterator)}, of "
+                                   "which nobody can tell how far it is, and calls that replay it could not advance "
+                                   "it. Advance it outside, and pass what it yields.")
             if place != other or list(map(id, variables)) != list(map(id, now)):
                 raise RuntimeError(f"drjit.freeze(): the function advances an iterator of type {describe(iterator)}, "
                                    "which calls that replay it could not do. Advance it outside.")

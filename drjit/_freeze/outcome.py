@@ -344,6 +344,14 @@ class Outcome:
             raise RuntimeError(f"drjit.freeze(): the function returns, or puts somewhere, an object of type "
                                f"{describe(value)} that refers to arrays, of which later calls have others. Return the "
                                "arrays, or keep them in lists, dictionaries or objects.")
+        if kind == LIST and is_ndarray(value):
+            entries = listed(value)
+            if any(type(entry) is core.Extent for entry in entries):
+                raise NotANumber("it is in an array of NumPy")
+            shell = copy.copy(value)
+            fill(shell, [None] * len(entries))
+            self.keep.append(shell)
+            return _NEW_DATA, place, cls, len(self.keep) - 1, token_of(shell), tuple(map(self._template, entries))
         if isinstance(value, dict):
             shell = copy.copy(value)
             shell.clear()
@@ -451,7 +459,7 @@ def _outline(template: Any) -> Any:
     if kind == _DICT or kind == _OBJECT:
         return kind, template[2], [(key, _outline(entry)) for key, entry in template[4]]
     if kind == _NEW_DATA:
-        return kind, template[4]
+        return kind, template[4], list(map(_outline, template[5])) if len(template) > 5 else []
     return (kind,) if kind in (_INPUT, _VIEW, _AGAIN) else template[:-1]
 
 
@@ -570,6 +578,8 @@ class _Application:
             return self.inputs.data_at(template[1])
         if kind == _NEW_DATA:
             found = self.made[template[1]] = copy.copy(self.keep[template[3]])
+            if len(template) > 5:  # a NumPy array of objects
+                fill(found, [self.value(entry) for entry in template[5]])
             return found
         if kind == _COMPUTED:
             return self.results[template[2]].payload

@@ -359,6 +359,8 @@ def _template(template: Any, path: str, outcome: Outcome, divided: _Divided) -> 
         return [kind, template[1], name_of(template[2], path),
                 [_written_node(value, divided.nodes) for value in template[3]], written_shape(template[4])]
     if kind == "new data":
+        if len(template) > 5:
+            raise Refused(path, "is an array of objects")
         return [kind, template[1], written(outcome.keep[template[3]], path)]
     if kind in _UNWRITTEN:
         raise Refused(path, _UNWRITTEN[kind])

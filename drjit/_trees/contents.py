@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import itertools
 import operator
 import threading
 import weakref
@@ -49,6 +50,10 @@ __all__ = ["attributes_in_dict", "attributes_of", "contents_of", "data_of", "ent
 _MOST_VARIABLES = 16384
 #: So many bytes of a buffer are remembered, and sets of so many entries.
 _MOST_BYTES, _MOST_MEMBERS = 1 << 16, 1024
+#: Iterators of which neither they themselves nor those that they take entries from tell how far they are.
+_HIDDEN: tuple[type, ...] = (
+    itertools.combinations, itertools.combinations_with_replacement, itertools.cycle, itertools.permutations,
+    itertools.product, type(itertools.tee(())[0]))
 
 
 def listed(value: Any) -> list[Any]:
@@ -161,9 +166,14 @@ def _variables_of(generator: Any, name: str = "", value: Any = MISSING) -> dict[
     return found
 
 
-def position_of(iterator: Any) -> tuple[CodeType | None, int, list[Any]]:
-    """How far an iterator is, as far as that can be seen: where a generator waits, or how many entries are left; and
-    the values of its variables."""
+def position_of(iterator: Any) -> tuple[CodeType | None, Any, list[Any]]:
+    """How far an iterator is: where a generator waits, how many entries are left, or what is counted next; ``None`` if
+    nobody can tell; and the values of its variables."""
+    if isinstance(iterator, itertools.count):
+        return None, None if any(isinstance(each, ArrayBase) for each in gc.get_referents(iterator)) else \
+            repr(iterator), []
+    if isinstance(iterator, _HIDDEN):
+        return None, None, []
     if kind_at(iterator) != GENERATOR:
         return None, operator.length_hint(iterator, -1) if hasattr(iterator, "__length_hint__") else -1, []
     frame = _frame_of(iterator)

@@ -16,6 +16,7 @@ cdef class About:
     cdef public bint is_users
     cdef public bint assigns
     cdef public bint keeps
+    cdef public bint asks
 
 
 cpdef About about(object cls)

@@ -8,9 +8,10 @@ attributes are all that there is.
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 import weakref
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from contextvars import Context, ContextVar
 from types import (
     AsyncGeneratorType,
@@ -74,15 +75,16 @@ _MOST_NAMES = 65536
 class About:
     """What is known of a class."""
 
-    __slots__ = ("assigns", "bases", "has_more", "is_users", "keeps", "kind", "slots")
+    __slots__ = ("asks", "assigns", "bases", "has_more", "is_users", "keeps", "kind", "slots")
 
     def __init__(self, cls: type) -> None:
         #: What the content of its objects is, once one has been seen.
         self.kind = _exactly.get(cls, -1)
         #: The attributes that have places of their own, but for what arrays consist of.
-        self.slots = tuple([name for base in cls.__mro__ for name, entry in vars(base).items()
-                            if name not in ("__dict__", "__weakref__") and _is_slot(base, name, entry) and not (
-                                issubclass(cls, ArrayBase) and is_own(str(base.__module__)))])
+        slots = [name for base in cls.__mro__ for name, entry in vars(base).items()
+                 if name not in ("__dict__", "__weakref__") and _is_slot(base, name, entry) and not (
+                     issubclass(cls, ArrayBase) and is_own(str(base.__module__)))]
+        self.slots = (*slots, *(["default_factory"] if issubclass(cls, defaultdict) else []))
         #: Whether its objects have attributes besides their content.
         self.has_more = self.kind < 0 and bool(cls.__dictoffset__ or self.slots) and \
             not is_own(str(cls.__module__)) and not issubclass(cls, (type, ModuleType, classmethod, staticmethod))
@@ -94,6 +96,8 @@ class About:
         self.is_users = _is_users(cls)
         #: Whether its objects decide what becomes of arrays that others are made of, such as views.
         self.assigns = hasattr(cls, "__drjit_assign__")
+        #: Whether its objects ask others for attributes whose names they know.
+        self.asks = issubclass(cls, (operator.attrgetter, operator.methodcaller))
         #: Whether its objects keep variables that are no places, as optimisers do.
         self.keeps = hasattr(cls, "__drjit_variables__")
 

@@ -216,6 +216,18 @@ def test_numbers_are_checked_as_they_are_in_plain_calls() -> None:
         assert found[0] == found[1], n
 
 
+@pytest.mark.parametrize("function", [
+    lambda x, n: (str([n]), repr((n, {n: 1})), f"{n!r}"), lambda x, n: x * len(str({"n": n})),
+    lambda x, n: (np.arange(3) + n, np.array([n, 2]), np.where(np.arange(3) > 1, n, 0)),
+    lambda x, n: (np.float32(0.1) * n, n * np.float32(0.1), np.int8(100) + n, np.float32(1.5) ** n, np.ones(2) > n),
+    lambda x, n: (np.arange(3, dtype=np.uint8) * n).dtype.str, lambda x, n: (np.add(n, 2), np.clip([1, 5], 0, n)),
+    lambda x, n: x + Float(np.arange(3) * n), lambda x, n: np.isscalar(n)])
+def test_numbers_that_meet_texts_and_numpy_are_those_of_plain_calls(function: Any) -> None:
+    frozen = dr.freeze(function)
+    for n in (1, 2, 3, 4, 5, 0.5, 1.5, 2.5, 3.5, 4.5):
+        assert repr(frozen(Float(1, 2, 3), n)) == repr(function(Float(1, 2, 3), n))
+
+
 def test_derivatives_know_numbers_that_are_inputs(tmp_path: pathlib.Path) -> None:
     @dr.freeze
     def f(x: Any, n: int) -> Any:

@@ -133,7 +133,7 @@ def gradients(result: Any, tracked: list[Any], seed: float, contents: bool) -> A
         for array in tracked:
             dr.set_grad(array, type(array)(1))
         dr.enqueue(dr.ADMode.Forward, tracked)
-        dr.traverse(dr.ADMode.Forward, dr.ADFlag.ClearInterior)
+        dr.traverse(dr.ADMode.Forward, dr.ADFlag.ClearNone)  # results that others are computed of have changes, too
         ends = leaves
     seen = Seen(contents)
     return Gradients([seen.of(dr.grad(array)) for array in ends])

@@ -12,6 +12,7 @@ import decimal
 import functools
 import importlib
 import io
+import operator
 import os
 import random
 import sys
@@ -370,6 +371,50 @@ def test_views_of_dictionaries_count_as_these() -> None:
     for value in (1.0, 2.0, 3.0, 1.0):
         options["scale"] = value
         assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * value)
+
+
+def test_what_dictionaries_make_of_missing_keys_is_an_attribute() -> None:
+    table: Any = collections.defaultdict(list)
+
+    @dr.freeze
+    def append(x: Any) -> Any:
+        found = table["new"]
+        table.default_factory = None
+        return x * len(found)
+
+    for factory in (lambda: [1], lambda: [1, 2], lambda: [1]):
+        table.clear()
+        table.default_factory = factory
+        assert np.array_equal(append(Float(1, 2)), Float(1, 2) * len(factory()))
+        assert table.default_factory is None and list(table) == ["new"]
+
+
+class Named:
+    """An object whose attributes nobody mentions."""
+
+    def __init__(self) -> None:
+        self.strength = 1
+
+    def doubled(self) -> int:
+        return 2 * self.strength
+
+
+@pytest.mark.parametrize("ask", [operator.methodcaller("doubled"), operator.attrgetter("strength"),
+                                 lambda named: len(dir(named))])
+def test_what_is_asked_for_by_names_that_objects_know_counts(ask: Callable[[Any], int]) -> None:
+    named = Named()
+    frozen = dr.freeze(lambda x: x * ask(named))
+    for k in range(4):
+        setattr(named, "strength" if k < 3 else "other", k)
+        assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * ask(named))
+
+
+def test_equal_slices_are_equal() -> None:
+    frozen = dr.freeze(lambda x, key: x[key])
+    for stop in (2, 3, 2, 3):
+        assert np.array_equal(frozen(Float(1, 2, 3, 4), slice(0, stop)), np.arange(1, stop + 1))
+    assert frozen.n_recordings == 2
+
 class Box:
     """An object that may hold what nobody can use."""
 

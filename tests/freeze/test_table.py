@@ -291,6 +291,16 @@ def _() -> None:
         values.append(values)
         assert shown(frozen(values)) == shown(floats(n) * 2)
 
+    def made(x: Any) -> Any:
+        values = [x * 2]
+        values.append({"all": values})  # type: ignore[arg-type]
+        return values
+
+    frozen = dr.freeze(made)
+    for n in (3, 4):
+        values = frozen(floats(n))
+        assert values[1]["all"] is values and shown(values[0]) == shown(floats(n) * 2)
+
 
 @fact("closed-over numbers")
 def _() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn, SupportsIndex
@@ -166,7 +167,9 @@ def number_of(value: Any) -> tuple[Any, Expression]:
 def _arithmetic(function: Callable[[Any, Any], Any], swapped: bool = False) -> Callable[[Extent, Any], Any]:
     def method(self: Extent, other: Any) -> Any:
         if not isinstance(other, (Extent, int, float)):
-            return NotImplemented
+            if not hasattr(other, "__array_interface__"):
+                return NotImplemented
+            return function(other, self.pinned()) if swapped else function(self.pinned(), other)
         left, right = (number_of(other), number_of(self)) if swapped else (number_of(self), number_of(other))
         return Extent(function(left[0], right[0]), Operation(function, (left[1], right[1])), self.guards)
 
@@ -176,7 +179,7 @@ def _arithmetic(function: Callable[[Any, Any], Any], swapped: bool = False) -> C
 def _comparison(function: Callable[[Any, Any], bool], sign: str) -> Callable[[Extent, Any], Any]:
     def method(self: Extent, other: Any) -> Any:
         if not isinstance(other, (Extent, int, float)):
-            return NotImplemented
+            return function(self.pinned(), other) if hasattr(other, "__array_interface__") else NotImplemented
         value, expression = number_of(other)
         outcome = function(self.value, value)
         self.decide(Operation(function, (self.expression, expression)), outcome,
@@ -194,6 +197,8 @@ class Extent:
     """
 
     __slots__ = ("expression", "guards", "serial", "value")
+    #: NumPy, whose arrays are no part of a program, leaves arithmetic to it: they meet the ordinary number.
+    __array_ufunc__ = None
 
     def __init__(self, value: Any, expression: Expression, guards: list[Guard]) -> None:
         self.value = value
@@ -264,7 +269,11 @@ class Extent:
         return str(self.pinned())
 
     def __repr__(self) -> str:
-        return f"Extent({self.value} = {words(self.expression)})"
+        return repr(self.pinned())
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        del copy
+        return sys.modules["numpy"].array(self.pinned(), dtype)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError("cannot pickle or copy a number of a recording: it belongs to that; take int() of it")
