@@ -147,7 +147,7 @@ def certain(one: Gradients, other: Gradients, *shaken: list[Gradients]) -> tuple
     """Gradients without what the last digits of what was given decide: where two differ by no more than either of them
     does if these are others, or where these change them a thousand times as much."""
     found = Gradients(), Gradients()
-    for first, second, *more in zip(one, other, *map(lambda runs: list(zip(*runs, strict=True)), shaken), strict=True):
+    for first, second, *more in zip(one, other, *(zip(*runs, strict=True) for runs in shaken), strict=True):
         parts = []
         for a, b, *others in zip(first, second, *(zip(*runs, strict=True) for runs in more), strict=True):
             if isinstance(a, np.ndarray) and a.shape == b.shape:
