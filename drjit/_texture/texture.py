@@ -87,9 +87,11 @@ class TextureBase:
 
     Positions are (X, Y, Z), from 0 to 1 over the whole texture; the centre of texel ``i`` of ``n`` is at
     ``(i + 1/2) / n``. Lookups compute in the precision of the position, whatever that of the texels, which are
-    floating-point numbers or 8-bit fractions of 255. They are differentiable with respect to texels (but for 8-bit
-    ones) and positions, in both modes and repeatedly. A texture is a PyTree, whose only array is its tensor:
-    ``dr.enable_grad(texture)``, ``dr.eval(texture)``. Functions that merge two of them want the same options of both.
+    floating-point numbers or 8-bit fractions of 255. Texels with the weight zero are multiplied by it: next to one that
+    is NaN or infinite, the result is NaN at the centre before it, and on a clamped axis beyond the outermost centre.
+    Lookups are differentiable with respect to texels (but for 8-bit ones) and positions, in both modes and repeatedly.
+    A texture is a PyTree, whose only array is its tensor: ``dr.enable_grad(texture)``, ``dr.eval(texture)``. Functions
+    that merge two of them want the same options of both.
 
     Raises a ``RuntimeError`` if shapes, channels and options do not go together, a ``TypeError`` for other arguments.
 

@@ -251,6 +251,24 @@ def test_what_comes_from_memory_is_asked_for_ahead(type_: int, streams: int) -> 
     assert prefetches(1000)[0] == 0
 
 
+@pytest.mark.parametrize(("write", "operations", "asked"), [(True, 10, True), (True, 40, False), (False, 2, True),
+                                                            (False, 10, False)])
+def test_elements_of_large_arrays_are_asked_for_ahead(write: bool, operations: int, asked: bool) -> None:
+    """At indices that are computed, if that does not take too long: reads of later packets begin by themselves."""
+    index = opaque(undefined(UINT32, 1 << 18))
+    for number_ in range(operations):
+        index = (ops.mul, ops.add)[number_ % 2](index, literal(UINT32, 2 * number_ + 3))
+    memory = array(np.zeros(1 << 22, np.float32))
+    root = scatter(memory, literal(FLOAT32, 1), index, TRUE, ReduceOp.Add.value, ReduceMode.Local.value) if write \
+        else gather(memory, index, TRUE)
+    *_, kernel = plan([root], CPU_TARGET)  # written memory is copied before
+    lines = emit.emit(assemble(kernel, CPU_TARGET), 16).splitlines()
+    places = {line.split()[0] for line in lines if "extractelement <" in line and "x ptr>" in line}
+    found = [line for line in lines if "@llvm.prefetch" in line and line.split("ptr ")[1].split(",")[0] in places]
+    assert bool(found) == asked
+    assert all(f"i32 {int(write)}, i32 3" in line for line in found)
+
+
 def test_long_programs_of_products_have_two_registers_a_packet() -> None:
     """So that elements of matrices are read once for both; where processors have registers for the sums."""
 

@@ -17,8 +17,10 @@ __all__ = ["ask"]
 
 #: Elements between a packet and the one whose memory is asked for.
 _DISTANCE = 128
-#: Operations that an index may take.
-_MOST = 6
+#: Operations that an index may take, of what is read and of what is written. Reads of later packets begin while earlier
+#: ones wait, writes after these. (4M lookups at random positions in 16 MiB of texels: 35 ms, 40 if these are asked for;
+#: 1M gradients of such lookups, added to 12 MiB of texels: 19 ms, 15 if these are.)
+_MOST = 6, 32
 
 
 def ask(emitter: FunctionEmitter, base: str, type_: TypeText, index: Instruction, wide: bool, write: bool) -> None:
@@ -26,8 +28,9 @@ def ask(emitter: FunctionEmitter, base: str, type_: TypeText, index: Instruction
     if emitter.in_region or emitter.function.live is not None or index.uniform or emitter.function.domain is not None:
         return
     order: list[Instruction] = []
-    if not _collect(index, order) or len(order) > _MOST:
+    if not _collect(index, order) or len(order) > _MOST[write] or (base, index.number) in emitter.kept:
         return
+    emitter.kept[base, index.number] = ""  # further elements beside them are on their way as well
     w, types = emitter.writer, emitter.packets
     emitter.keep("later", lambda: _position(emitter))
     names = {each.number: _later(emitter, each) for each in order}

@@ -6,19 +6,22 @@ Every function has the shape ``(d, a, …, t)``: the name of the result, the nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..ops.reductions import REDUCTIONS
 from ..ops.semantics import bits_of
 from ..ops.table import KIND, OPS
 from ..types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, TYPE_BITS, TYPES, ReduceOp, TypeInfo
+from . import jit
 
 __all__ = ["ATOMIC_INSTRUCTIONS", "LlvmText", "TEXTS", "TypeText", "accumulation", "bitcast", "cast", "constant",
            "is_everywhere", "is_instruction", "update", "vector", "zero"]
 
 LlvmText = Callable[..., str]
 
+#: Elements of packets where there is AVX-512.
+_LANES_OF_AVX512 = 16
 
 #: Floating-point types as elements of packets; those that LLVM does not compute with everywhere are their bits.
 _FLOATS = {BFLOAT16: "i16", FLOAT16: "half", FLOAT32: "float", FLOAT64: "double"}
@@ -368,6 +371,8 @@ def _float_to_integer(d: str, a: str, s: TypeText, t: TypeText) -> str:
         lines.append(cast(f"{d}_f", a, s, source))
         a = f"{d}_f"
     signed, bits = target.info.kind == "i", target.info.bits
+    if bits >= 32 and t.lanes and t.lanes % _LANES_OF_AVX512 == 0 and jit.lanes() == _LANES_OF_AVX512:
+        return "\n".join((*lines, *_truncated(d, a, source, t)))
     high = 2.0 ** (bits - 1 if signed else bits)
     # -2^(bits-1) itself fits; for widths where -2^(bits-1) - 1 is exact, values in between truncate into range too
     if not signed:
@@ -384,6 +389,38 @@ def _float_to_integer(d: str, a: str, s: TypeText, t: TypeText) -> str:
         f"{d}_t = {'fptosi' if signed else 'fptoui'} {source} {a} to {t}",
         f"{d} = select {t.mask} {d}_m, {t} {d}_t, {t} {t.splat(fallback)}"]
     return "\n".join(lines)
+
+
+def _truncated(d: str, a: str, s: TypeText, t: TypeText) -> Iterator[str]:
+    """Truncation by AVX-512, whose result for what does not fit is the one that is wanted, register by register.
+
+    Besides taking an instruction instead of five, this needs no packet of ones. LLVM makes that where it is used, by an
+    instruction that waits for what the register held before, so that packets waited for what earlier ones read from
+    memory. (1M derivatives of lookups at random positions in 4 MiB: 7.4 ms, 4.4 so.)
+    """
+    lanes, size = 512 // max(s.info.bits, t.info.bits), "sd"[s.info.bits == 64]
+    before, after = TypeText(s.info, lanes), TypeText(t.info, lanes)
+    name = f"llvm.x86.avx512.mask.cvttp{size}2{'u' * (t.info.kind == 'u')}{'dq'[t.info.bits == 64]}q.512"
+    parts = []
+    for first in range(0, t.lanes, lanes):
+        part = f"{d}_{first}" if t.lanes > lanes else d
+        if t.lanes > lanes:
+            yield _lanes(f"{part}_s", a, a, s, range(first, first + lanes))
+        yield (f"{part} = call {after} @{name}({before} {f'{part}_s' if t.lanes > lanes else a}, "
+               f"{after} zeroinitializer, i{lanes} -1, i32 4)")
+        parts.append(part)
+    while len(parts) > 1:
+        joined = TypeText(t.info, 2 * after.lanes)
+        names = [d] if len(parts) == 2 else [f"{low}_{joined.lanes}" for low in parts[::2]]
+        for each, low, high in zip(names, parts[::2], parts[1::2], strict=True):
+            yield _lanes(each, low, high, after, range(joined.lanes))
+        parts, after = names, joined
+
+
+def _lanes(d: str, a: str, b: str, t: TypeText, lanes: Iterable[int]) -> str:
+    """Lanes of two packets of a type."""
+    places = list(lanes)
+    return f"{d} = shufflevector {t} {a}, {t} {b}, <{len(places)} x i32> {vector('i32', places)}"
 
 
 def bitcast(d: str, a: str, s: TypeText, t: TypeText) -> str:
