@@ -29,7 +29,7 @@ WORKERS ?= 2
 BENCHMARKS := $(wildcard benchmarks/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test prepared checks lint wheel doc-blocks pytest rooms exhaustive bench conformance ptx consumers docs stubs reference clean
+.PHONY: help demo test lint wheel doc-blocks pytest rooms exhaustive bench conformance ptx consumers docs stubs reference clean
 
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//;p' Makefile
@@ -39,14 +39,7 @@ demo: $(VENV)/.installed-build
 	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.installed-demo rooms
 	$(BIN)/python examples/photo.py
 
-prepared: $(VENV)/.installed-build
-	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.installed-dev rooms
-
-test: checks pytest
-
-# What each takes one core for, beside each other.
-checks: prepared
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint wheel doc-blocks
+test: lint wheel doc-blocks pytest
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
@@ -60,8 +53,8 @@ doc-blocks: $(VENV)/.installed-dev rooms
 	$(BIN)/python conformance/run_doc_blocks.py
 
 pytest: $(VENV)/.installed-dev rooms
-	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) tests/arrays tests/core tests/math tests/ops
-	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) --one-of 4 tests/control tests/derivatives tests/runtime
+	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) --one-of 3 tests/arrays tests/core tests/math tests/ops
+	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) --one-of 6 tests/control tests/derivatives tests/runtime
 	$(BIN)/python -m pytest -n $(WORKERS) --second --one-of 4 tests/arrays tests/core
 	$(BIN)/python -m pytest -n $(WORKERS) --cuda=machine --one-of 30 tests/arrays tests/core
 	$(BIN)/python -m pytest --cuda=machine tests/interop/test_gpu.py
@@ -73,6 +66,7 @@ rooms: $(VENV)/.installed-build
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 
 exhaustive: $(VENV)/.installed-dev rooms
+	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS)
 	$(BIN)/python -m pytest -n $(WORKERS) -m "exhaustive or not exhaustive"
 
 bench: $(VENV)/.installed-dev rooms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import drjit_core as core
-from drjit_core import Extent, ProfileEvent
+from drjit_core import ProfileEvent
 
 from ._access.basic import of_memory, part_of, permuted, reshaped
 from ._ad.formulas import differentiated
@@ -15,6 +15,7 @@ from ._functions.held import (
     in_plain_code,
     is_constant,
     is_pending,
+    is_recorded,
     is_variable,
     tracking,
 )
@@ -22,8 +23,8 @@ from ._functions.hosted import call_host, records
 from ._functions.pairs import of_pairs
 from ._tools.runtime import missing_backend
 
-__all__ = ["Extent", "ProfileEvent", "bytes_of", "call_host", "computes_now", "cuda_version", "differentiated",
-           "eval_held", "in_plain_code", "is_constant", "is_pending", "is_variable", "leak_warnings", "llvm_version",
+__all__ = ["ProfileEvent", "bytes_of", "call_host", "computes_now", "cuda_version", "differentiated", "eval_held",
+           "in_plain_code", "is_constant", "is_pending", "is_recorded", "is_variable", "leak_warnings", "llvm_version",
            "missing_backend", "named", "of_memory", "of_pairs", "part_of", "permuted", "records", "reshaped",
            "set_leak_warnings", "tracking"]
 

@@ -12,8 +12,8 @@ from .._access.lanes import begun
 from .._access.lanes import in_plain_code as without_lanes
 from .._access.store import no_journal
 
-__all__ = ["bytes_of", "computes_now", "eval_held", "in_plain_code", "is_constant", "is_pending", "is_variable",
-           "tracking"]
+__all__ = ["bytes_of", "computes_now", "eval_held", "in_plain_code", "is_constant", "is_pending", "is_recorded",
+           "is_variable", "tracking"]
 
 _begun = begun
 _DUAL = KIND["dual"]
@@ -33,6 +33,21 @@ def is_constant(array: Any) -> bool:
     (False, True)
     """
     return primal(array._n).kind == _LITERAL
+
+
+def is_recorded(number: Any) -> bool:
+    """Whether a number stands for any that later calls of the frozen function which is recorded have in its place.
+
+    It has the ``value`` that it has in this call, and ``pinned()`` returns it as one on which the recording depends.
+
+    >>> from drjit.llvm import Float
+    >>> f = dr.freeze(lambda x, n: (x * n, dr.detail.is_recorded(n)), warn_after=0)
+    >>> [f(Float(1, 2), n) for n in (3, 4, 5)]  # the third one stands for others
+    [([3, 6], False), ([4, 8], False), ([5, 10], True)]
+    >>> dr.detail.is_recorded(3)
+    False
+    """
+    return number.__class__ is core.Extent
 
 
 def is_pending(array: Any) -> bool:

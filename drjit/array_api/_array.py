@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import drjit as dr
-from drjit.detail import Extent
+from drjit.detail import is_recorded
 from drjit.interop import numpy_of_parts
 
 from . import _elementwise as elementwise
@@ -48,7 +48,7 @@ def _in_place(name: str, function: Callable[[Any, Any], Array], operator: str = 
     operation = entered(operator)
 
     def method(self: Array, other: Any, /) -> Any:
-        if isinstance(other, Extent):
+        if is_recorded(other):
             other = of_recording(operator, self, other)
         if operation is not None and operation.in_place(self, other):
             return self

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 import drjit as dr
-from drjit.detail import Extent, is_constant
+from drjit.detail import is_constant
 
 from . import _dtypes as dtypes
 from ._data import Storage, constant, default_dtype, of_value, value_of, wrap
@@ -97,7 +97,7 @@ def with_number(dtype: DType, number: bool | int | float | complex) -> DType:
 _ALIKE = frozenset(("add", "sub", "mul", "truediv", "eq", "ne", "lt", "le", "gt", "ge"))
 
 
-def of_recording(name: str, array: Array, number: Extent) -> Any:
+def of_recording(name: str, array: Array, number: Any) -> Any:
     """What a number of a recording is to an operator beside an array: one without axes, of the type that the number has
     there, whose element is that of each replay; or the number, which each replay has then."""
     dtype = with_number(array._dtype, number.value)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import drjit as dr
-from drjit.detail import Extent, is_constant
+from drjit.detail import is_constant, is_recorded
 
 from ._data import Storage, constant, made, of_own, of_value, parts_of, value_of, written
 from ._dtypes import BY_NUMPY, DType
@@ -411,7 +411,7 @@ def _applied(name: str, self: Any, other: Any, reverse: bool) -> Any:
     elif not isinstance(other, Storage) and not isinstance(other, _NUMBERS):
         if isinstance(other, np.ndarray):
             return _applied(name, self, of_numpy(other, self.device), reverse)
-        if isinstance(other, Extent):
+        if is_recorded(other):
             return _applied(name, self, _operations["number"](name, self, other), reverse)
         if name in ("eq", "ne") and (other is None or isinstance(other, (str, bytes))):  # which no element is
             return constant(BY_NUMPY[np.dtype(bool)], name == "ne", self.shape, self.device)

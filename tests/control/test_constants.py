@@ -401,3 +401,21 @@ def test_state_that_is_left_alone_and_given_to_a_construct_within(use: str) -> N
     assert new_region() - first - 1 <= regions
     for one, other in zip(found, run("evaluated"), strict=True):
         assert dr.all(one == other)
+
+
+@dr.syntax
+def _loop_by_one_value(wide: UInt, state: list[UInt], count: UInt) -> None:
+    while (count := count + 1) < 3:
+        state[0] ^= wide
+
+
+@pytest.mark.parametrize("narrow", [1, 17, 300])
+def test_branches_by_one_value_pass_what_they_leave_alone(narrow: int) -> None:
+    """Also what has another number of elements than what they compute."""
+    state = [dr.arange(UInt, 300) + 1, dr.arange(UInt, narrow)]
+    _loop_by_one_value(dr.arange(UInt, 300), state, UInt(0))
+    assert state[0].numpy().tolist() == list(range(1, 301)) and state[1].numpy().tolist() == list(range(narrow))
+    for decides in Bool(True), dr.opaque(Bool, False):
+        found = dr.if_stmt((state[0], state[1]), decides, lambda x, y: (x * 2, y), lambda x, y: (x, y),
+                           mode="symbolic")
+        assert len(found[0]) == 300 and found[1].numpy().tolist() == list(range(narrow))

@@ -438,7 +438,7 @@ class _Choice(Construct):
                 continue
             if width > 1 and first.size not in (1, width) or \
                     not writes and [k for k in self.constant if self.given[k] is first] or \
-                    not writes and self.index is None and first.size == width:
+                    not writes and self.index is None and width in (1, first.size):
                 found = found or {}
                 found[i] = first
         return found
