@@ -418,8 +418,8 @@ class _Choice(Construct):
         """Results that are the same in each function, an argument for example: that is the result.
 
         But for those that are not as wide as the branch or call, whose results are, unless they are memory: arguments
-        that are read by index, or that have another number of elements.  Where functions write, results tell how many
-        elements do; and elements that take no part in a call have zeros.
+        that are read by index, or that have another number of elements; what one value decides has no width of its own.
+        Where functions write, results tell how many elements do; and elements that take no part in a call have zeros.
         """
         found = _UNWRITTEN
         if self.mask_is_known():
