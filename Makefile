@@ -53,8 +53,8 @@ doc-blocks: $(VENV)/.installed-dev rooms
 	$(BIN)/python conformance/run_doc_blocks.py
 
 pytest: $(VENV)/.installed-dev rooms
-	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) --one-of 3 tests/arrays tests/core tests/math tests/ops
-	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) --one-of 6 tests/control tests/derivatives tests/runtime
+	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) tests/arrays tests/core tests/math tests/ops
+	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) --one-of 4 tests/control tests/derivatives tests/runtime
 	$(BIN)/python -m pytest -n $(WORKERS) --second --one-of 4 tests/arrays tests/core
 	$(BIN)/python -m pytest -n $(WORKERS) --cuda=machine --one-of 30 tests/arrays tests/core
 	$(BIN)/python -m pytest --cuda=machine tests/interop/test_gpu.py
@@ -66,7 +66,6 @@ rooms: $(VENV)/.installed-build
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 
 exhaustive: $(VENV)/.installed-dev rooms
-	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS)
 	$(BIN)/python -m pytest -n $(WORKERS) -m "exhaustive or not exhaustive"
 
 bench: $(VENV)/.installed-dev rooms
