@@ -231,9 +231,6 @@ def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
             return flat_array(dtype, node if shape == 1 else literal(known, node.payload, shape))
     _require_type(dtype, function)
     parsed = parse_shape(shape, function)
-    if known and value.__class__ is core.Extent:  # a number of a recording
-        node = bound_number(dtype, value, function)
-        return flat_array(dtype, node if shape == 1 else broadcast(node, shape))
     if isinstance(value, (list, tuple)) and issubclass(dtype, ArrayBase) and dtype._depth > 0:
         count, size = array_size(dtype, parsed, function)
         prototype = dtype(value)

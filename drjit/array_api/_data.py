@@ -18,6 +18,7 @@ value.
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -55,6 +56,8 @@ __all__ = ["Storage", "View", "constant", "copy_of", "default_dtype", "evaluated
 
 #: Held while tensors of an array are written to: threads may write to other elements of it.
 writing = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=writing.acquire, after_in_parent=writing.release, after_in_child=writing.release)
 #: Views of all tensors of an array, and zeros beside real ones.
 _ALL, _ZEROS = -1, -2
 #: In place of the key of a view whose axes are those of another array in reverse order.
