@@ -19,13 +19,15 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 SUITABLE := import sys; sys.exit(sys.version_info < (3, 11))
 # The first of the candidates that is new enough; `make PYTHON=…` chooses another one.
 PYTHON ?= $(shell for p in $(CANDIDATES); do $$p -c '$(SUITABLE)' 2>/dev/null && { echo $$p; break; }; done)
-# Bytecode is made of what is imported, when it is.
+# Bytecode is made of what is imported, when it is, and kept: each process of the tests would compile all of them again.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --progress-bar off --quiet --no-compile
 BUILDERS := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
 NEEDED_BY_demo := first examples need
 NEEDED_BY_dev := tests, checks and examples need
 NEEDED_BY_docs := documentation needs
 WORKERS ?= 2
+WITH_PLAIN_ROOMS := $(addprefix tests/,arrays control core derivatives math ops runtime)
 BENCHMARKS := $(wildcard benchmarks/*.py)
 
 .DEFAULT_GOAL := help
@@ -52,20 +54,21 @@ wheel: $(VENV)/.installed-dev rooms
 doc-blocks: $(VENV)/.installed-dev rooms
 	$(BIN)/python conformance/run_doc_blocks.py
 
+# Each test runs in one form of the rooms, plain or compiled (see tests/conftest.py).
 pytest: $(VENV)/.installed-dev rooms
-	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) tests/arrays tests/core tests/math tests/ops
-	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) --one-of 4 tests/control tests/derivatives tests/runtime
+	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) --form=plain $(WITH_PLAIN_ROOMS)
 	$(BIN)/python -m pytest -n $(WORKERS) --second --one-of 4 tests/arrays tests/core
 	$(BIN)/python -m pytest -n $(WORKERS) --cuda=machine --one-of 30 tests/arrays tests/core
 	$(BIN)/python -m pytest --cuda=machine tests/interop/test_gpu.py
 	$(BIN)/python -m pytest -n $(WORKERS) --cuda=machine tests/array_api/test_devices.py
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --form=compiled
 
 # The one recipe that compiles: installations take what it made (see setup.py).
 rooms: $(VENV)/.installed-build
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 
 exhaustive: $(VENV)/.installed-dev rooms
+	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) $(WITH_PLAIN_ROOMS)
 	$(BIN)/python -m pytest -n $(WORKERS) -m "exhaustive or not exhaustive"
 
 bench: $(VENV)/.installed-dev rooms

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -25,16 +25,20 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 _PROCESSORS = {"haswell": "+avx,+avx2,+fma,+f16c,+fast-gather", "ivybridge": "+avx,+f16c",
                "westmere": "+sse4.2,+popcnt,+f16c"}
 
+#: Folders of which CI runs every N-th test with plain rooms instead of compiled ones.
+_PLAIN = {"arrays": 2, "core": 2, "math": 2, "ops": 2, "control": 4, "derivatives": 4, "runtime": 4}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--watched``: every test fails that writes behind the memory of an array (plain rooms only); ``--cpu``: kernels
-    are those of an older processor; ``--one-of 10``: a tenth of the tests, always the same ones; ``--second``: types of
-    arrays are those of another backend, whose memory the host cannot access; ``--cuda``: they are those of the backend
-    of GPUs, over a driver that is simulated (``machine``), or the real one (``device``), where a test that ruins the
-    device ends its process: with ``-n``, pytest goes on in another. Arrays of ``drjit.array_api`` are on the device
-    then unless they are told otherwise."""
+    are those of an older processor; ``--one-of 10``: a tenth of the tests, always the same ones; ``--form``: those that
+    CI runs in this form of the rooms; ``--second``: types of arrays are those of another backend, whose memory the host
+    cannot access; ``--cuda``: they are those of the backend of GPUs, over a driver that is simulated (``machine``), or
+    the real one (``device``), where a test that ruins the device ends its process: with ``-n``, pytest goes on in
+    another. Arrays of ``drjit.array_api`` are on the device then unless they are told otherwise."""
     parser.addoption("--watched", action="store_true", help="fail where something is written behind an array")
     parser.addoption("--one-of", type=int, default=1, metavar="N", help="run every N-th test, by a hash of its name")
+    parser.addoption("--form", choices=["plain", "compiled"], help="run the share of this form of the rooms")
     parser.addoption("--second", action="store_true", help="run on another backend, beside the CPU's")
     parser.addoption("--cuda", choices=["machine", "device"], help="run on the backend of GPUs")
     parser.addoption("--architecture", default="90", help="that of the simulated GPU")
@@ -89,14 +93,35 @@ def _listed(name: str) -> dict[str, str]:
     return found
 
 
+def _is_one_of(count: int, item: pytest.Item) -> bool:
+    """Whether this test is in a sample of so many, which is always the same."""
+    return zlib.crc32(item.nodeid.encode()) % count == 0
+
+
+def _is_plain(item: pytest.Item) -> bool:
+    """Whether CI runs this test with plain rooms, which find what compiled ones do not tell of."""
+    share = _PLAIN.get(item.nodeid.split("/")[1])
+    return share is not None and _is_one_of(share, item)
+
+
+def _choose(config: pytest.Config, items: list[pytest.Item], chosen: Callable[[pytest.Item], bool]) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if not chosen(item)])
+    items[:] = filter(chosen, items)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Expect known tests to fail; one that passes must be taken off the list. Leave out what is not in the sample, and
     what is not for a second backend."""
-    count = config.getoption("--one-of")
+    for item in items:
+        sample = item.get_closest_marker("sample")
+        if sample is not None and not _is_one_of(sample.args[0], item):
+            item.add_marker(pytest.mark.exhaustive)
+    count, form = config.getoption("--one-of"), config.getoption("--form")
     if count > 1:
-        left = [item for item in items if zlib.crc32(item.nodeid.encode()) % count]
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if not zlib.crc32(item.nodeid.encode()) % count]
+        _choose(config, items, lambda item: _is_one_of(count, item))
+    if form is not None:
+        _choose(config, items, lambda item: _is_plain(item) is (form == "plain"))
     if config.getoption("--second") or config.getoption("--cuda"):
         elsewhere = _listed("second.txt")
         if config.getoption("--cuda"):
