@@ -628,7 +628,7 @@ TABLE = [
           _has_no_elements),
     Known("mul_wide: of tensors is wide too", "type", "dr.mul_wide", _kinds("tensor")),
     Known("copysign: the wheel dies of some signed integers", "crashed", "dr.copysign"),
-    Known("step: the wheel dies of operands of different shapes or sizes", "crashed", "dr.step"),
+    Known("step, masks: the wheel dies of operands of different shapes or sizes", "crashed", "dr.step &mask"),
     Known("division: the wheel dies of integer tensors that are broadcast", "crashed", "// %", _kinds("tensor")),
     Known("hypot: the wheel compares where it must not", "raised there", "dr.hypot", _kinds("tensor", "flat")),
     Known("select: by masks only", "raised here", "dr.select", lambda d: d.first.letter != "b"),
