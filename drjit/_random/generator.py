@@ -141,7 +141,7 @@ class Generator(Stateful):
         [2.6207, 3.15105, 3.56292, 2.7417]
         """
         _require_numbers("drjit.random.Generator.uniform", low=low, high=high)
-        result: Any = self.random(dtype, shape)
+        result: Any = self._unit(dtype, shape)
         below, above = plain_scalar(low), plain_scalar(high)
         if below == 0 and above == 1 and below is not None:
             return result  # type: ignore[no-any-return]
@@ -155,6 +155,10 @@ class Generator(Stateful):
         if below is not None and above is not None and above > below:
             result = FUNCTIONS["minimum"](result, _largest_below(type(result), float(above)))
         return result  # type: ignore[no-any-return]
+
+    def _unit(self, dtype: Any, shape: Any) -> Any:
+        """The numbers of :meth:`random` for :meth:`uniform`, which is what errors name where a class can tell."""
+        return self.random(dtype, shape)
 
     def normal(self, dtype: type[ArrayT], shape: int | tuple[int, ...], loc: float | ArrayBase = 0.0,
                scale: float | ArrayBase = 1.0) -> ArrayT:
@@ -405,6 +409,9 @@ class Philox4x32Generator(Generator):
 
     def random(self, dtype: Any, shape: Any) -> Any:
         return self._numbers(dtype, shape, "random", _uniform)
+
+    def _unit(self, dtype: Any, shape: Any) -> Any:
+        return self._numbers(dtype, shape, "uniform", _uniform)
 
     def normal(self, dtype: Any, shape: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         _require_numbers("drjit.random.Generator.normal", loc=loc, scale=scale)

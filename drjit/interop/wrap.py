@@ -459,8 +459,9 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]
     to compute derivatives. Where a function of PyTorch has written to an argument, a ``RuntimeError`` says so
     afterwards: the memory is that of the array which it was called with. What JAX and ``tf.function`` compile calls it
     back when it runs, and calls it once with ones to see what the results are like; ``torch.func.vmap`` and
-    ``jax.vmap`` call it for one entry of a batch after the other. PyTorch gets copies of results, to which its programs
-    may write.
+    ``jax.vmap`` call it for one entry of a batch after the other. ``torch.compile`` cannot look into it: in what that
+    compiles, call ``torch.compiler.disable(function)``. PyTorch gets copies of results, to which its programs may
+    write.
 
     Functions of other frameworks may be called in frozen functions: each replay calls them. Where they return something
     else than before, beside contents of arrays, the frozen function is recorded again; what they know themselves
