@@ -44,6 +44,8 @@ _DUAL = core.KIND["dual"]
 Complex = Sequence[Node]
 Function = Callable[[Complex], list[Node]]
 _INFINITY = math.inf
+#: Exponentials of this are in range, by the bits of a precision; those of minus its double are 0.
+_STEEP = {32: 80.0, 64: 700.0}
 #: log(2) as the sum of two numbers of a precision, by its bits.
 _LOG_2 = {32: (0.6931471824645996, -1.904654299957768e-09), 64: (0.6931471805599453, 2.3190468138462996e-17)}
 
@@ -255,7 +257,7 @@ def exp(z: Complex) -> list[Node]:
     """``exp(x) (cos y + i sin y)``."""
     x, y = z
     s, c = core.sincos(y)
-    limit = 80.0 if core.TYPES[x.type].bits == 32 else 700.0
+    limit = _STEEP[core.TYPES[x.type].bits]
     modulus, factor = _split(x, limit, core.exp, math.exp(limit / 2))
     return _polar(modulus, factor, x, y, s, c)
 
@@ -434,7 +436,20 @@ def sincosh(z: Complex) -> tuple[list[Node], list[Node]]:
     return result
 
 
-@_holomorphic(lambda z: _one_minus(mul(tanh(z), tanh(z))))
+@_holomorphic(lambda z: _times(mul(_slope_of_tanh(z), tanh(z)), -2.0))
+@in_single
+def _slope_of_tanh(z: Complex) -> list[Node]:
+    """``1 / cosh(z)**2``: in ``1 - tanh(z)**2``, which is small far from the imaginary axis, most digits would cancel.
+
+    Where ``cosh z`` might overflow, the result is 0; for infinite x, whatever the imaginary part.
+    """
+    x, y = z
+    steep = constant(x, _STEEP[core.TYPES[x.type].bits])
+    near = ops.select(ops.gt(ops.abs(x), steep), steep, x)
+    return square(rcp(_sincosh([near, ops.select(infinite(x), constant(y, 0), y)])[1]))
+
+
+@_holomorphic(_slope_of_tanh)
 @in_single
 def tanh(z: Complex) -> list[Node]:
     """``(sinh x cosh x + i sin y cos y) / (sinh(x)**2 + cos(y)**2)``: nothing in it cancels.

@@ -137,6 +137,49 @@ def test_far_from_zero_the_inverse_tangent_does_not_change(cls: Any, function: A
     np.testing.assert_allclose(np.abs(z.grad.numpy()), [0, 0, 0, 5e-25 * np.sqrt(2)], rtol=1e-5, atol=1e-30)
 
 
+@pytest.mark.parametrize("function", ["tanh", "tan"])
+@pytest.mark.parametrize(("cls", "real", "tolerance"), [
+    # a dozen roundings, and a few dozen in second derivatives
+    (Complex2f, Float, 2e-6), (Complex2f64, Float64, 4e-15)])
+def test_the_slope_of_the_hyperbolic_tangent_far_from_the_axis(cls: Any, real: Any, tolerance: float,
+                                                               function: str) -> None:
+    # multiples of a quarter are exact in each precision; 1.5 is next to the pole
+    along = [-20, -9.5, -5, -0.25, 0, 0.5, 3, 9.5, 14, 20, 35]
+    x, y = [part.ravel() for part in np.meshgrid(along, [-7, 0.25, 1.5, 3])]
+    if function == "tan":
+        x, y = y, x
+    compute, exact = getattr(dr, function), getattr(mpmath, function)
+    z = cls(real(x), real(y))
+    first, second = [], []
+    with mpmath.workdps(60):
+        for point in x + 1j * y:
+            cosine = (mpmath.cosh if function == "tanh" else mpmath.cos)(mpmath.mpc(point))
+            first.append(complex(1 / cosine**2))
+            second.append(complex((-2 if function == "tanh" else 2) * exact(mpmath.mpc(point)) / cosine**2))
+    dr.enable_grad(z)
+    dr.backward(compute(z).real)
+    # the gradient of a real part is the conjugate of the derivative
+    error = np.abs(np.conj(dr.grad(z).numpy()) - first)
+    assert (error <= tolerance * np.abs(first)).all()
+    _, found = dr.hvp(lambda z: compute(z).real, cls(real(x), real(y)), cls(1, 0))
+    assert (np.abs(np.conj(found.numpy()) - second) <= 4 * tolerance * np.abs(second)).all()
+
+
+@pytest.mark.parametrize("cls", [Complex2f, Complex2f64])
+def test_the_slope_of_the_hyperbolic_tangent_at_its_limits(cls: Any) -> None:
+    inf, nan = np.inf, np.nan
+    z = cls(np.array([100, -800, 1e30, inf, -inf, inf, nan, 100, 1]),
+            np.array([0.5, 2, 3, 1, inf, nan, 0, nan, inf]))
+    dr.enable_grad(z)
+    dr.backward(dr.tanh(z).real)
+    found = dr.grad(z).numpy()
+    single = cls is Complex2f
+    first = 4 * np.exp(-200) * np.exp(1j)  # the gradient is the conjugate of 4 exp(-2 z); 0 in single precision
+    assert abs(found[0] - (0 if single else first)) <= 1e-13 * abs(first)  # exp(200) magnifies its rounding
+    assert (found[1:6] == 0).all()
+    assert np.isnan(found[6:]).all()
+
+
 @pytest.mark.parametrize(("single", "double", "function"), [
     (Complex2f, Complex2f64, dr.abs), (Quaternion4f, Quaternion4f64, dr.abs), (Quaternion4f, Quaternion4f64, dr.rcp),
     (Quaternion4f, Quaternion4f64, dr.rsqrt), (Quaternion4f, Quaternion4f64, dr.sqrt),
