@@ -60,6 +60,7 @@ ROOMS = (
     "drjit_core.derivatives.of_choices",
     "drjit_core.passes.positions",
     "drjit_core.passes.trips",
+    "drjit_core.passes.order",
     "drjit_core.codegen.records",
     "drjit_core.runtime.elements",
     "drjit_core.runtime.heap",

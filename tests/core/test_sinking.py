@@ -31,7 +31,8 @@ from drjit_core.ir.region import CONTROL
 from drjit_core.ir.verify import verify
 from drjit_core.llvm import emit
 from drjit_core.ops.table import COND, GATHER, KIND, OPS
-from drjit_core.passes.schedule import plan, post_order
+from drjit_core.passes.order import post_order
+from drjit_core.passes.schedule import plan
 from drjit_core.runtime.cpu.target import CPU_TARGET
 from tests.core.harness import FLOAT32, TRUE, UINT32, array, assert_same_bits, values
 

@@ -33,7 +33,7 @@ from drjit_core.ir.region import CONTROL
 from drjit_core.ir.trace import access, opaque
 from drjit_core.ir.verify import VerificationError, verify
 from drjit_core.ops import table
-from drjit_core.passes.schedule import post_order
+from drjit_core.passes.order import post_order
 from tests.core.harness import BOOL, FLOAT32, FLOAT64, FLOATS, INT16, INT32, UINT32, array, name_of
 
 SLOTS = ("d0", "d1", "d2", "d3")

@@ -21,7 +21,7 @@ from __future__ import annotations
 import weakref
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..ir.expansion import COMPOSED, count_updates
@@ -39,13 +39,11 @@ from ..ops.table import (
     EVALUATED,
     FETCH,
     FIRST_ELEMENTWISE,
-    FIRST_REGISTERED,
     GATHER,
     IS_INDEXED,
     LITERAL,
     LOCAL,
     LOOP,
-    MEMORY_OPERANDS,
     OPAQUE,
     OPS,
     PACK,
@@ -59,7 +57,8 @@ from ..ops.table import (
     VIEW,
 )
 from ..passes.domain import WIDE_EXTENT, Domain, strides_in
-from ..passes.schedule import Kernel, post_order
+from ..passes.order import append_all, post_order
+from ..passes.schedule import Kernel
 from ..types import TYPE_BITS, TYPES, ReduceMode, ReduceOp
 from .partials import words_of
 from .records import Alike, Model, literal_bits, shape_of
@@ -315,52 +314,6 @@ class Program:
             self.append(node)
             place = self.position[node.id]
         return place
-
-    def append_all(self, order: list[Node]) -> None:
-        """Append nodes that are in order already, each after the leaves that it uses."""
-        position, append, place_of = self.position, self.append, self.position.get
-        program_order, key = self.order, self.key
-        for node in order:
-            kind = node.kind
-            if kind >= FIRST_ELEMENTWISE:
-                d0: Any = node.d0
-                first = place_of(d0.id)
-                if first is None:
-                    append(d0)
-                    first = position[d0.id]
-                d1: Any = node.d1
-                if d1 is None:
-                    key += (kind << TYPE_BITS | node.type, first)
-                else:
-                    second = place_of(d1.id)
-                    if second is None:
-                        append(d1)
-                        second = position[d1.id]
-                    d2: Any = node.d2
-                    if d2 is None:
-                        key += (kind << TYPE_BITS | node.type, first, second)
-                    else:
-                        third = place_of(d2.id)
-                        if third is None:
-                            append(d2)
-                            third = position[d2.id]
-                        key += (kind << TYPE_BITS | node.type, first, second, third)
-                position[node.id] = len(program_order)
-                program_order.append(node)
-            elif kind != REDUCE and kind != SCATTER and kind != PACK and kind != OPAQUE and node.id not in position:
-                # the first two come with the outputs, and the users of a pack and of a copy see through it
-                if MEMORY_OPERANDS[kind] or kind >= FIRST_REGISTERED:
-                    used: Iterable[Node | None] = arguments_of(node)
-                elif kind in CONTROL:
-                    used = (node.d0, node.d1, node.d2, *node.payload.values())
-                elif kind == VIEW and node.d0.kind == EVALUATED:  # type: ignore[union-attr]
-                    used = ()
-                else:
-                    used = (node.d0,)
-                for operand in used:
-                    if operand is not None and operand.id not in position:
-                        append(operand)
-                append(node)
 
     def append(self, node: Node) -> None:
         """Append a node whose operands are in place, extending key and parameters."""
@@ -820,7 +773,7 @@ def streamed_bytes(program: Program) -> int:
     accesses = program.accesses
     return sum(TYPES[node.type].size for node in program.stores) + \
         sum(TYPES[node.type].size for node in program.order
-            if accesses.get(node.id, SCALAR) not in (SCALAR, ROW, PERIODIC))
+            if node.id in accesses and accesses[node.id] not in (SCALAR, ROW, PERIODIC))
 
 
 def assemble(kernel: Kernel, target: Target, checked: bool = False, detailed: bool = False) -> Program:
@@ -830,7 +783,7 @@ def assemble(kernel: Kernel, target: Target, checked: bool = False, detailed: bo
         program.append_stack(begin, entries)
     order = post_order(kernel.outputs) if kernel.order is None else kernel.order
     program.find_tables(order, kernel.outputs)
-    program.append_all(order)
+    append_all(order, program.position, program.order, program.key, program.append)
     for node in kernel.outputs:
         program.add_output(node)
     bytes_ = streamed_bytes(program)

@@ -85,11 +85,11 @@ def slots_of(program: Program) -> list[Slot]:
             enter(program.axes + number, Role.EXTENT)
         enter(program.axes + count, Role.PARTS)
         enter(program.axes + count + 1, Role.PART)
-    for node in program.order:
-        slot = program.slots.get(node.id)
-        if slot is not None and node.kind in (LITERAL, EVALUATED):
-            enter(slot, Role.LITERAL if node.kind == LITERAL else Role.INPUT, node)
-        elif node.id in program.firsts:
+    slots, firsts = program.slots, program.firsts
+    for node in [node for node in program.order if node.id in slots or node.id in firsts]:
+        if node.id in slots and node.kind in (LITERAL, EVALUATED):
+            enter(slots[node.id], Role.LITERAL if node.kind == LITERAL else Role.INPUT, node)
+        elif node.id in firsts:
             enter(program.firsts[node.id], Role.FIRST, node)
             if node.kind == VIEW:
                 for axis in range(2 if node.id in program.short else len(program.domain.extents)):
@@ -153,8 +153,8 @@ def decisions_of(program: Program) -> Iterator[Decision]:
         for target in found:
             nodes += target.order
             targets += (site.programs for site in target.calls.values())
-    for node in nodes:
-        for memory in memory_of(node) if IS_INDEXED[node.kind] else ():
+    for node in [node for node in nodes if IS_INDEXED[node.kind]]:
+        for memory in memory_of(node):
             size = memory.size
             yield Decision("width of indices", memory, *((1, _NARROW) if size <= _NARROW else (_NARROW + 1, math.inf)))
             yield Decision.of(program.target.large_holds(size, TYPES[memory.type].size), memory)

@@ -57,11 +57,12 @@ from ..ops.table import (
 from ..types import ReduceOp
 from .domain import Domain, flat, is_short, refine
 from .leaves import move_views
+from .order import inner_reductions, post_order
 from .positions import lower
 from .sink import sink
 from .stack import OnStack, memory_on_stack
 
-__all__ = ["Kernel", "add_results", "plan", "post_order", "width_of"]
+__all__ = ["Kernel", "add_results", "plan", "width_of"]
 
 
 class Kernel:
@@ -144,75 +145,10 @@ def add_results(loops: list[Node], roots: list[Node]) -> None:
     roots.sort(key=_id)
 
 
-def post_order(roots: Iterable[Node]) -> list[Node]:
-    """Unevaluated nodes that the roots need, operands first."""
-    order: list[Node] = []
-    seen: set[int] = set()
-    stack: list[Node | None] = []
-    for root in roots:
-        if root.id in seen:
-            continue
-        stack.append(root)
-        while stack:
-            node = stack.pop()
-            if node is None:  # the operands of the node below are done
-                node = stack.pop()
-                assert node is not None
-                order.append(node)
-                continue
-            if node.id in seen:
-                continue
-            seen.add(node.id)
-            if node.kind <= UNDEFINED or node.kind == EVALUATED:
-                continue
-            stack.append(node)
-            stack.append(None)
-            if node.kind in CONTROL:
-                stack.extend(operands(node))
-                continue
-            for operand in (node.d3, node.d2, node.d1, node.d0):
-                if operand is not None and operand.kind > UNDEFINED and operand.kind != EVALUATED:
-                    stack.append(operand)
-    return order
-
-
-#: Kinds that need the whole procedure wherever they occur.
-_STRUCTURED = frozenset((OPAQUE, RESULT, SEGMENT, STEP, VIEW, *CONTROL,
-                         *(row.kind for row in OPS if row.effect == "write")))
-
-
 def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
     """The one kernel that produces the roots, if there is no barrier: the usual case, found in one pass."""
     width = width_of(roots[0])
-    is_barrier = IS_BARRIER
-    reductions = 0
-    for node in order:
-        kind = node.kind
-        if kind >= FIRST_ELEMENTWISE:
-            for operand in (node.d0, node.d1, node.d2):
-                if operand is None:
-                    break
-                if is_barrier[operand.kind]:
-                    return None
-        elif kind == REDUCE:
-            reductions += 1
-            if is_barrier[node.d0.kind]:  # type: ignore[union-attr]
-                return None
-        elif kind in _STRUCTURED:
-            return None
-        else:  # counter, gather, cast, bitcast, what is registered, and its packs
-            for operand in (node.d0, node.d1, node.d2, node.d3):
-                if operand is not None and is_barrier[operand.kind]:
-                    return None
-            if NEEDS_MEMORY[kind]:
-                for memory in memory_of(node):
-                    if memory.kind != EVALUATED:
-                        return None
-    for root in roots:
-        reductions -= root.kind == REDUCE
-        if width_of(root) != width:
-            return None
-    if reductions:  # some reduction is none of the roots, but is used by one of them
+    if inner_reductions(order, roots) or any(width_of(root) != width for root in roots):
         return None
     kernel = Kernel(0, flat(width))
     kernel.outputs = roots

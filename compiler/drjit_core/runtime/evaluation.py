@@ -22,7 +22,7 @@ from ..ir.symbolic import is_unusable, note_seen, symbolic_error
 from ..ir.verify import verify
 from ..ir.vertex import begin_era
 from ..ops.table import DUAL, EVALUATED, FIRST_ELEMENTWISE, UNDEFINED
-from ..passes.schedule import post_order
+from ..passes.order import post_order
 from . import backends, bounds, exclusion, explain
 from .backend import Backend
 

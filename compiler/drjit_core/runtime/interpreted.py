@@ -11,7 +11,8 @@ from ..ir import node as nodes
 from ..ir.node import Node
 from ..ir.region import CONTROL, operands
 from ..ops.table import EVALUATED
-from ..passes.schedule import add_results, post_order
+from ..passes.order import post_order
+from ..passes.schedule import add_results
 from ..types import JitBackend
 from .backend import bring
 from .heap import Heap

@@ -448,7 +448,7 @@ cdef class Walk:
     cdef bint _visit(self, Node root) except -1:
         """Append what a root needs and is, operands first; whether that was possible.
 
-        The order is that of :func:`drjit_core.passes.schedule.post_order`.  The lowest bit of an entry of the stack
+        The order is that of :func:`drjit_core.passes.order.post_order`.  The lowest bit of an entry of the stack
         tells that the operands of its node are placed.
         """
         cdef Py_ssize_t count = 0
