@@ -110,6 +110,15 @@ def _safe_asin(o: Any, x: Any, y: Any, z: Any, r: Any) -> Any:
     return o.select(outside, o.number(x, 0), o.rsqrt(_one_minus_square(o, x)))
 
 
+def _slope_of_tanh(o: Any, x: Any, y: Any, z: Any, r: Any) -> Any:
+    """``1 / cosh(x)**2``: ``1 - r**2`` as long as no digits cancel in that, beyond 1 ``4 e / (1 + e)**2`` of
+    ``e = exp(-2 |x|)``, in whose derivatives they would cancel near 0."""
+    one, size = o.number(x, 1), o.mul(x, _bit(o, x))
+    e = o.exp(o.mul(size, o.number(x, -2)))
+    part = o.rcp(o.add(one, e))
+    return o.select(o.lt(size, one), o.fma(o.neg(r), r, one), o.mul(o.mul(e, o.number(x, 4)), o.mul(part, part)))
+
+
 def _epsilon(x: Any) -> float:
     """Half the distance from 1 to the next number. (Rules of half precision are computed in single precision.)"""
     return 2.0 ** -{32: 24, 64: 53}[TYPES[x.type].bits]
@@ -161,7 +170,7 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "power": (_factor("xy", _power_of_base), _factor("xr", _power_of_exponent)),
     "sinh": (_factor("x", lambda o, x, y, z, r: o.cosh(x)),),
     "cosh": (_factor("x", lambda o, x, y, z, r: o.sinh(x)),),
-    "tanh": (_factor("r", lambda o, x, y, z, r: _one_minus_square(o, r)),),
+    "tanh": (_factor("xr", _slope_of_tanh),),
     "asinh": (_factor("x", lambda o, x, y, z, r: o.rcp(o.hypot(x, o.number(x, 1)))),),
     "acosh": (_factor("x", lambda o, x, y, z, r: o.mul(o.rsqrt(o.sub(x, o.number(x, 1))),
                                                        o.rsqrt(o.add(x, o.number(x, 1))))),),
