@@ -56,7 +56,7 @@ doc-blocks: $(VENV)/.installed-dev rooms
 
 # Each test runs in one form of the rooms, plain or compiled (see tests/conftest.py).
 pytest: $(VENV)/.installed-dev rooms
-	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) --form=plain $(WITH_PLAIN_ROOMS)
+	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) --form=plain
 	$(BIN)/python -m pytest -n $(WORKERS) --second --one-of 4 tests/arrays tests/core
 	$(BIN)/python -m pytest -n $(WORKERS) --cuda=machine --one-of 30 tests/arrays tests/core
 	$(BIN)/python -m pytest --cuda=machine tests/interop/test_gpu.py

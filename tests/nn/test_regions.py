@@ -170,7 +170,7 @@ def test_gradients_are_those_of_the_unrolled_program(way: str, name: str, monkey
 WIDTHS_AND_SHAPES = [*itertools.product([1, 2, 7, 16, 33], [1, 3, 16, 33]), (3000, 3), (70000, 16)]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(2)  # kernels that take long to compile
 @pytest.mark.parametrize(("width", "hidden"), WIDTHS_AND_SHAPES)
 @pytest.mark.parametrize("way", ["loop", "sums", "branch in a loop", "calls"])
 def test_widths_and_shapes(way: str, width: int, hidden: int) -> None:
@@ -421,7 +421,7 @@ def of_second_order(case: Case, function: Any, direction: Any, order: str) -> An
     return dr.grad(weights).numpy()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(2)  # kernels that take long to compile
 @pytest.mark.parametrize("how", ["products", "reads"])
 @pytest.mark.parametrize("order", ["reverse over reverse", "evaluated between", "forward over reverse",
                                    "forward over reverse, as a function"])

@@ -118,7 +118,7 @@ def agree(found: list[Any], expected: list[Any]) -> None:
         np.testing.assert_allclose(one, np.broadcast_to(other, one.shape), rtol=1e-3, atol=2e-4 * scale)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(3)  # kernels that take long to compile, of five parameters
 @pytest.mark.parametrize("by", ["nothing", "texels", "positions"])
 @pytest.mark.parametrize("argument", [False, True], ids=["captured", "argument"])
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
