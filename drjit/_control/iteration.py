@@ -26,7 +26,7 @@ from .aliases import Aliases, defaults
 from .attempts import retried
 from .entries import Late
 from .given import Call, Given, objects_of
-from .outside import Variables, are_used, presumed, remember
+from .outside import NEVER, Variables, are_used, presumed, remember
 from .places import Change, place_key, words_of
 from .shapes import Reshaped, Shapes
 from .snapshot import Snapshot, is_closed, snapshot
@@ -369,6 +369,8 @@ class SymbolicLoop:
     def called_body(self, call: Call, variables: list[core.Node]) -> list[core.Node]:
         """What the user's body returns, and what it has changed besides."""
         count, names, given = self.count, self.names, self.given
+        if self.returned is not None and self.codes and not self.arrays:  # perhaps it has changed what is not presumed
+            remember(self.codes, NEVER)
         returned = require_tuple(self.applied(self.body, call), len(names))
         results, final, after = flattened(returned, self.spec, names)
         if any_vertex():
@@ -411,8 +413,7 @@ class SymbolicLoop:
             if not changes and not orders and not call.copies and self.returns_all(call, final):
                 if not self.arrays:
                     return results
-                if self.codes:
-                    remember(self.codes)
+                remember(self.codes)
                 return results + variables[count:]
             self.variables = self.others()
             self.variables.lanes = self.lanes

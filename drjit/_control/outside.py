@@ -43,41 +43,40 @@ from .shapes import Reshaped
 from .snapshot import Snapshot
 from .wording import Words, place_in_words
 
-__all__ = ["Variables", "presumed", "remember"]
+__all__ = ["NEVER", "Variables", "presumed", "remember"]
 
 core.count_holders[0] = count_holders
 
 
-#: Codes of functions, those that they know included, by their ids, that have changed no constants from outside, or know
-#: too many.
-_harmless: set[tuple[int, ...]] = set()
-#: So many are remembered. So many components of arrays are always variables from the start, and so many at most.
-_MOST_CODES, _FEW_PRESUMED, _MOST_PRESUMED = 4096, 16, 256
+#: How many times functions have changed no constants from outside, by the ids of their codes and of those that they
+#: know; that they know too many counts as often enough.
+_harmless: dict[tuple[int, ...], float] = {}
+#: So many are remembered. So often is enough, and so many components of arrays are presumed at most.
+_MOST_CODES, _ENOUGH, _MOST_PRESUMED = 4096, 8, 256
+#: How many times it is if they have changed any.
+NEVER = float("-inf")
 
 
 def presumed(known_by: Snapshot | None,
              state: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]]:
     """The arrays that a function refers to which hold constants, also if they are ``state``, or are equal; in how many
-    places they are, and which of their components do. Then the codes of the functions that it knows, if they are to be
-    remembered.
+    places they are, and which of their components do. Then the codes of the functions that it knows.
 
     What is computed with a constant is often known at once, and would not tell what it is computed of. So these are
     variables of a loop, and presumed to stay as they are, until the body has been called: it tells which it changes.
-    Where they are many, in a scene of objects with constant attributes, a body that has changed none is remembered.
+    That takes as long as the trace of a small loop, so a body that has changed none of them several times, and never
+    any, is expected to go on like that; one that does not is called once more.
     """
     if known_by is None:
         return _NOTHING
-    if _harmless and tuple(map(id, known_by.codes)) in _harmless:
-        return _NOTHING
+    if _harmless and _harmless.get(tuple(map(id, known_by.codes)), 0) >= _ENOUGH:
+        return [], known_by.codes
     found = known_by.constants(state)
     if not found:
         return _NOTHING
-    number = sum([len(positions) for _, _, positions in found])
-    if number <= _FEW_PRESUMED:
-        return found, []
-    if number > _MOST_PRESUMED:
-        remember(known_by.codes)
-        return _NOTHING
+    if sum([len(positions) for _, _, positions in found]) > _MOST_PRESUMED:
+        remember(known_by.codes, _ENOUGH)
+        return [], known_by.codes
     return found, known_by.codes
 
 
@@ -87,11 +86,12 @@ _NO_PLACES: set[int] = set()
 _NOTHING: tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]] = [], []
 
 
-def remember(codes: list[CodeType]) -> None:
-    """Presume nothing of functions any more, by the codes of what they know."""
+def remember(codes: Sequence[CodeType], times: float = 1) -> None:
+    """Note that functions have changed nothing so many times, or that they have, by the codes of what they know."""
     if len(_harmless) > _MOST_CODES:
         _harmless.clear()
-    _harmless.add(tuple(map(id, codes)))
+    key = tuple(map(id, codes))
+    _harmless[key] = _harmless.get(key, 0) + times
 
 
 class Begun:
@@ -381,7 +381,7 @@ class Variables:
         for key in list(self.entries)[-self.presumed:] if self.presumed else ():
             entry = self.entries[key]
             entry.changes = key in after and after[key][0] is not entry.stand
-        if self.presumed and self.codes:
+        if self.presumed:
             self.learn(new.values())
         results: list[Node] = []
         for key, own in stands.items():
@@ -457,11 +457,11 @@ class Variables:
                                for node in array._nodes()])
 
     def learn(self, new: Iterable[Any]) -> None:
-        """Remember if the functions change none of the arrays that they are presumed to leave alone."""
+        """Remember whether the functions change any of the arrays that they are presumed to leave alone."""
         if [entry for entry in new if entry.__class__ is Place and entry.before != entry.initial]:
             return
-        if not [entry for entry in list(self.entries.values())[-self.presumed:] if entry.changes]:
-            remember(list(self.codes))
+        changed = [entry for entry in list(self.entries.values())[-self.presumed:] if entry.changes]
+        remember(self.codes, NEVER if changed else 1)
 
     def known(self, call: Call) -> set[int]:
         """Arrays that a call has been given, and those that stand in places."""

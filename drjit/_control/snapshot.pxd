@@ -7,7 +7,7 @@ from drjit_core.ir.symbolic cimport innermost
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._base.handle cimport Handle
 from drjit._trees.contents cimport attributes_in_dict, attributes_of, contents_of, entries_of, listed, parts_of
-from drjit._trees.kinds cimport About, about, is_library, is_own, kind_at, refers
+from drjit._trees.kinds cimport About, about, is_library, is_of_library, is_own, kind_at, refers
 
 
 cdef inline Py_ssize_t id(object value):  # without an event for audits

@@ -71,6 +71,7 @@ from .._trees.kinds import (
     about,
     is_installed,
     is_library,
+    is_of_library,
     is_own,
     kind_at,
     refers,
@@ -275,6 +276,8 @@ class Snapshot:
 
     def add_function(self, function: FunctionType, todo: list[Any]) -> None:
         """Look at the variables that a function uses."""
+        if is_of_library(function):
+            return
         self.functions.append(function)
         further = further_of(function)
         if self.suspended and further is not None and _WRAPPED in function.__dict__:

@@ -22,5 +22,6 @@ cdef class About:
 cpdef About about(object cls)
 cpdef int kind_at(object value) except -1
 cpdef bint is_library(object module) except -1
+cpdef bint is_of_library(object function) except -1
 cpdef bint is_own(object module) except -1
 cpdef bint refers(object value) except -1

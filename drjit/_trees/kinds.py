@@ -38,7 +38,7 @@ from .classes import is_pytree
 
 __all__ = ["BUILTIN", "CELL", "CLASS", "DATA", "DICT", "FUNCTION", "GENERATOR", "LIST", "METHOD", "MISSING",
            "MODULE", "OBJECT", "PARTIAL", "REFERRING", "TUPLE", "VALUE", "VARIABLES", "About", "about", "buffer_of",
-           "hides", "is_installed", "is_library", "is_own", "kind_at", "look_through", "refers"]
+           "hides", "is_installed", "is_library", "is_of_library", "is_own", "kind_at", "look_through", "refers"]
 
 #: What is in a place where nothing is.
 MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
@@ -206,6 +206,12 @@ def is_library(module: ModuleType) -> bool:
     """Whether nobody changes the variables of a module."""
     found = _libraries.get(id(module))
     return note(_libraries, module, _is_of_library(module, module.__name__)) if found is None else found
+
+
+def is_of_library(function: FunctionType) -> bool:
+    """Whether a function is a variable of a library by its own name, which nobody changes."""
+    module = sys.modules.get(function.__module__)
+    return module is not None and is_library(module) and vars(module).get(function.__name__) is function
 
 
 def _is_of_library(module: ModuleType | None, name: str) -> bool:

@@ -419,3 +419,55 @@ def test_branches_by_one_value_pass_what_they_leave_alone(narrow: int) -> None:
         found = dr.if_stmt((state[0], state[1]), decides, lambda x, y: (x * 2, y), lambda x, y: (x, y),
                            mode="symbolic")
         assert len(found[0]) == 300 and found[1].numpy().tolist() == list(range(narrow))
+
+
+@pytest.mark.parametrize("value", [0, 1, 1.5, -1])
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("shared", [False, True])
+def test_state_that_stays_as_it_is(value: float, width: int, shared: bool) -> None:
+    """What is computed of such state alone is computed once, outside, whatever its value and size are."""
+    calls = []
+
+    def run(mode: Any, constant: Float) -> Any:
+        def body(k: Any, c: Any, x: Any, d: Any) -> Any:
+            calls.append(mode)
+            half = dr.sqrt(c * c) * 0.5
+            return k + 1, c, dr.select(c < 1, x * c + half, x - d) + UInt(c * c), d
+
+        state = UInt(0, 0, 0), constant, Float(1, 4, 9), constant if shared else Float(constant)
+        return dr.while_loop(state, lambda k, c, x, d: (k < 3) & (c * 2 < 100), body, mode=mode)
+
+    for constant in (dr.full(Float, value, width), dr.opaque(Float, value, width)):
+        calls.clear()
+        found = run("symbolic", constant)
+        assert calls == ["symbolic"]
+        for one, other in zip(found, run("evaluated", constant), strict=True):
+            assert dr.all((one == other) & (dr.width(one) <= 3))
+        assert list(found[1]) == [value] * width
+        if not shared:
+            assert found[1]._n is constant._n
+
+
+def test_constants_that_a_body_changes_after_many_calls() -> None:
+    """Nobody expects that of a body that never did; once it has, nothing is expected of it any more."""
+    steps = [Float(value) for value in (0.5, 1.5)]
+    calls = 0
+
+    def run(change: bool) -> tuple[float, int]:
+        nonlocal calls
+        calls, first = 0, Float(0.5)
+        steps[0] = first
+
+        def body(k: UInt, x: Float) -> tuple[UInt, Float]:
+            nonlocal calls
+            calls += 1
+            x = x + steps[0] * steps[1]
+            if change:
+                first.__iadd__(1)
+            return k + 1, x
+
+        return dr.while_loop((UInt(0), Float(0)), lambda k, x: k < 3, body, mode="symbolic")[1][0], calls
+
+    assert [run(False) for _ in range(20)] == [(2.25, 1)] * 20
+    assert run(True) == (6.75, 2)
+    assert [run(change) for change in (True, False) * 10] == [(6.75, 1), (2.25, 1)] * 10

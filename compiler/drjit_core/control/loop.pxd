@@ -7,12 +7,12 @@ from ..ir.dual cimport primal
 from ..ir.node cimport Node
 from ..ir.region cimport Loop, Region, is_local, is_version, operands, origin_of
 from ..ir.symbolic cimport Tracing, innermost, scope_of_all
+from ..ir.trace cimport is_simpler
 from .construct cimport Construct, Functions, Traced, results_of, written_widths
 
 cdef list _EMPTY
-cdef int EVALUATED, FIRST_ELEMENTWISE, LITERAL, LOOP, PHI, BOOL
+cdef int BITCAST, CAST, EVALUATED, FIRST_ELEMENTWISE, LITERAL, LOOP, PHI, BOOL
 cdef long long OPTIMIZE_LOOPS
-cdef int64_t BAKED
 
 
 cpdef list while_loop(object initial, object condition, object body, object label=*, object name_of=*,
@@ -57,7 +57,8 @@ cdef class _Loop(Construct):
     @cython.locals(variable=Node)
     cpdef bint uses(self, Region region, frozenset positions) except -1
     @cython.locals(traced=Traced, scope=int64_t, stands=dict, formal=Node, value=Node, users=list, node=Node,
-                   operand=Node, a=Node, b=Node, c=Node, used=cython.bint, varies=cython.bint, result=Node, part=list)
+                   operand=Node, a=Node, b=Node, c=Node, x=Node, y=Node, z=Node, varies=cython.bint, differ=cython.bint,
+                   labelled=cython.bint, size=int64_t, values=set, result=Node, part=list)
     cpdef bint puts_in(self, Region region, frozenset positions) except -1
     cpdef frozenset but_arrays(self, frozenset positions)
     @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, one=Traced, entering=Node, outer=Tracing, i=cython.Py_ssize_t, probed=cython.bint, narrowed=cython.bint, grown=cython.bint, again=cython.bint, known=cython.bint)

@@ -15,16 +15,18 @@ from ..ir.build import append, broadcast_size_of, invalid, nothing, where_of
 from ..ir.deferred import BORROWED, hand_over
 from ..ir.dual import primal
 from ..ir.extents import common_size, size_of
-from ..ir.node import BAKED, Node
+from ..ir.labels import are_any, copy_labels
+from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_local, is_version, needed_for, operands, origin_of
 from ..ir.symbolic import call_site, innermost, scope_of_all
-from ..ops.table import CALL, COND, EVALUATED, FIRST_ELEMENTWISE, LITERAL, LOOP, PHI
+from ..ir.trace import is_simpler
+from ..ops.table import BITCAST, CALL, CAST, COND, EVALUATED, FIRST_ELEMENTWISE, LITERAL, LOOP, PHI
 from ..types import BOOL, TYPES
 from .alike import check_alike
 from .construct import Construct, Functions, Traced, raised_here, results_of, written_widths
 from .demand import is_of_sizes
 from .hoist import hoisted
-from .inline import MAKERS, Again
+from .inline import MAKERS, Again, computed_of
 from .source import Source, depending
 
 __all__ = ["MASKS", "repeated", "while_loop"]
@@ -420,61 +422,68 @@ class _Loop(Construct):
 
     def puts_in(self, region: Region, positions: frozenset[int]) -> bool:
         """Let what some variables are, which the functions leave alone, be in their place in the region that was
-        traced: whether that is all that another trace would do, since nothing that is computed of them would be known,
-        simpler, or computed outside."""
+        traced, and compute outside what is computed of them alone: whether that is all that another trace would do, since
+        nothing that varies would be simpler."""
         traced = self.traced[0]
         if traced.region.taped or self.statements or traced.adopted or traced.latest or self.has_deferred() or \
                 current().recording is not None:
             return False
         stands: dict[int, Node] = {}
-        scope = region.id
+        scope, differ = region.id, False
         for i in positions:
             formal, value = self.variables[i], self.given[i]
-            if self.results[i] is not formal or formal.payload or value.kind == LITERAL or value.size != formal.size:
+            if self.results[i] is not formal or formal.payload or value.size != formal.size and value.size != 1:
                 return False
+            differ = differ or value.kind == LITERAL or value.size != formal.size
             stands[formal.id] = value
-        if len(set(stands.values())) < len(stands) or self.test.id in stands or region.recorded and \
-                not region.recorded.isdisjoint([value.id for value in stands.values()]):
+        values = set(stands.values())
+        if len(values) < len(stands) or region.recorded and not region.recorded.isdisjoint(
+                [value.id for value in values]):
+            return False
+        users, choices, labelled = [], [], are_any()
+        for part in region.parts:
+            for node in part:
+                if node.kind < FIRST_ELEMENTWISE and node.kind != CAST and node.kind != BITCAST:
+                    if not stands.keys().isdisjoint([operand.id for operand in operands(node)]):
+                        if differ or not _takes_as_arguments(node, stands):
+                            return False
+                        choices.append(node)
+                    continue
+                a, b, c, varies, size = node.d0, node.d1, node.d2, False, 1
+                x = None if a is None else stands.get(a.id, a)
+                y = None if b is None else stands.get(b.id, b)
+                z = None if c is None else stands.get(c.id, c)
+                if x is a and y is b and z is c:
+                    continue
+                for operand in (x, y, z):
+                    if operand is not None:
+                        varies, size = varies or operand.scope == scope, max(size, operand.size)
+                if varies:
+                    if size != node.size or is_simpler(node.kind, x, y, z, size):
+                        return False
+                    users.append((node, x, y, z))
+                    continue
+                value = computed_of(node, [operand for operand in (x, y, z) if operand is not None])
+                if value in values:
+                    return False
+                if labelled:
+                    copy_labels(value, node)
+                values.add(value)
+                stands[node.id] = value
+        if self.test.id in stands:
             return False
         for i, result in enumerate(self.results):
             if result.id in stands and i not in positions:
                 return False
-        users, choices = [], []
-        for part in region.parts:
-            for node in part:
-                if node.kind < FIRST_ELEMENTWISE:
-                    if not stands.keys().isdisjoint([operand.id for operand in operands(node)]):
-                        if not _takes_as_arguments(node, stands):
-                            return False
-                        choices.append(node)
-                    continue
-                a, b, c, used, varies = node.d0, node.d1, node.d2, False, False
-                for operand in (a, b, c):
-                    if operand is not None:
-                        if operand.id in stands:
-                            used = True
-                        elif operand.scope == scope:
-                            varies = True
-                if used:
-                    if not varies:
-                        return False
-                    users.append(node)
-        for node in users:
-            a, b, c = node.d0, node.d1, node.d2
-            if a is not None and a.id in stands:
-                node.d0 = stands[a.id]
-            if b is not None and b.id in stands:
-                node.d1 = stands[b.id]
-            if c is not None and c.id in stands:
-                node.d2 = stands[c.id]
+        for node, x, y, z in users:
+            node.d0, node.d1, node.d2 = x, y, z
         for node in choices:
             node.payload.initial = tuple([stands.get(value.id, value) for value in node.payload.initial])
-        region.formals = tuple(self.but(self.constant, self.variables))
-        needed = {formal.id for formal in region.used}
-        region.captures = (*region.captures, *[value for key, value in stands.items() if key in needed and
-                                               value not in region.captures])
         for i in positions:
             self.variables[i] = self.results[i] = traced.results[i] = self.given[i]
+        alone = self.constant
+        region.set_up(scope, self.but(alone, self.variables), region.masks,
+                      ((self.test,), self.but(alone, self.results)))
         return True
 
     def but_arrays(self, positions: frozenset[int]) -> frozenset[int]:
@@ -721,10 +730,7 @@ def put_back(stands: dict[int, Node], traced: Traced, test: Node, results: Seque
             b = None if b is None else stands.get(b.id, b)
             c = None if c is None else stands.get(c.id, c)
             if a is not node.d0 or b is not node.d1 or c is not node.d2:
-                for operand in (a, b, c):
-                    if operand is not None and operand.kind == LITERAL and operand.attr == BAKED:
-                        return False
-                if b is c:
+                if b is not None and is_simpler(node.kind, a, b, c, node.size):
                     return False
                 node.d0, node.d1, node.d2 = a, b, c
             for operand in (a, b, c):

@@ -29,6 +29,7 @@ cpdef Node unary(int kind, Node a)
 cpdef Node binary(int kind, Node a, Node b)
 @cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, size=int64_t, scope=int64_t, where=cython.int)
 cpdef Node ternary(int kind, Node a, Node b, Node c)
+cpdef bint is_simpler(int kind, Node a, Node b, Node c, int64_t size) except -1
 @cython.locals(operand=Node)
 cpdef Node cast(Node a, int type_)
 @cython.locals(operand=Node)

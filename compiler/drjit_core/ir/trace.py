@@ -281,6 +281,29 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
     return node
 
 
+class _Asked:
+    """Operations of which nothing is wanted but whether a rule has one."""
+
+    def __getattr__(self, name: str) -> Callable[..., Node]:
+        return lambda first, *others: first
+
+
+_ASKED = _Asked()
+
+
+def is_simpler(kind: int, a: Node, b: Node, c: Node | None, size: int) -> bool:
+    """Whether there is something simpler than an operation of two or three operands that are not all literals; nothing
+    is traced."""
+    if not current().flags & CONSTANT_PROPAGATION:
+        return False
+    if c is None:
+        return ((a.kind == LITERAL and a.attr == BAKED or b.kind == LITERAL and b.attr == BAKED or
+                 a is b and bool(_KNOWS_EQUALS[kind])) and simpler_of_two(_ASKED, kind, a, b, size) is not None)
+    return ((a.kind == LITERAL and a.attr == BAKED or b.kind == LITERAL and b.attr == BAKED or
+             c.kind == LITERAL and c.attr == BAKED or b is c and bool(_KNOWS_EQUALS[kind]))
+            and simpler_of_three(_ASKED, kind, a, b, c, size) is not None)
+
+
 def make_unary(op: Op) -> UnaryTrace:
     """The trace function of a row of one operand."""
     return partial(unary, op.kind)
