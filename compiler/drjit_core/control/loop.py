@@ -422,8 +422,8 @@ class _Loop(Construct):
 
     def puts_in(self, region: Region, positions: frozenset[int]) -> bool:
         """Let what some variables are, which the functions leave alone, be in their place in the region that was
-        traced, and compute outside what is computed of them alone: whether that is all that another trace would do, since
-        nothing that varies would be simpler."""
+        traced, and what is computed of them alone be computed outside: whether that is all that another trace would
+        do, since nothing that varies would be simpler."""
         traced = self.traced[0]
         if traced.region.taped or self.statements or traced.adopted or traced.latest or self.has_deferred() or \
                 current().recording is not None:

@@ -291,9 +291,10 @@ class _Asked:
 _ASKED = _Asked()
 
 
-def is_simpler(kind: int, a: Node, b: Node, c: Node | None, size: int) -> bool:
+def is_simpler(kind: int, a: Node | None, b: Node | None, c: Node | None, size: int) -> bool:
     """Whether there is something simpler than an operation of two or three operands that are not all literals; nothing
     is traced."""
+    assert a is not None and b is not None
     if not current().flags & CONSTANT_PROPAGATION:
         return False
     if c is None:
