@@ -100,6 +100,10 @@ _NAMES_VARIABLES = frozenset([number for name, number in dis.opmap.items() if na
 #: Whether a function, or one within it, gives variables of its module or of functions around it other values, by the id
 #: of its code.
 _rebinds: dict[int, bool] = {}
+#: Whether functions set attributes, by their codes' ids.
+_sets: dict[int, bool] = {}
+#: So deep functions are looked into that know functions.
+_DEEPEST = 4
 #: By what functions find variables of their module, or attributes, whose names they compute. Nobody can tell ``eval``
 #: from the method of textures.
 _COMPUTES_VARIABLES = frozenset(("exec", "globals"))
@@ -733,19 +737,31 @@ def _does_rebind(code: CodeType) -> bool:
     return found
 
 
-def is_closed(function: Any) -> bool:
-    """Whether a function is one in Python that knows nothing but its arguments and what never changes, and gives no
-    variable of its surroundings another value."""
+def _sets_attributes(code: CodeType) -> bool:
+    """Whether a function, or one within it, sets or deletes attributes."""
+    found = _sets.get(id(code))
+    if found is None:
+        sets = [each for each in dis.get_instructions(code) if each.opname in ("STORE_ATTR", "DELETE_ATTR") or
+                each.argval in ("setattr", "delattr", "__setattr__", "__dict__", "vars")]
+        within = [inner for inner in code.co_consts if inner.__class__ is CodeType and _sets_attributes(inner)]
+        found = note(_sets, code, bool(sets or within))
+    return found
+
+
+def is_closed(function: Any, within: tuple[Any, ...] = ()) -> bool:
+    """Whether a function is one in Python that knows nothing but its arguments and what never changes, functions like
+    that included, and gives no variable of its surroundings, and no attribute of these functions, another value. It is
+    known of those that it is asked ``within``."""
     if type(function) is not FunctionType or further_of(function) is not None:
         return False
     code, cells, defaults = code_of(function), closure_of(function), defaults_of(function)
     if cells is not None:
         for cell in cells:
-            if not _is_fixed(contents_of(cell)):
+            if not _is_fixed(contents_of(cell), function, within):
                 return False
     if defaults is not None:
         for value in defaults:
-            if not _is_fixed(value):
+            if not _is_fixed(value, function, within):
                 return False
     named = not names_nothing(code)
     if named:
@@ -753,14 +769,14 @@ def is_closed(function: Any) -> bool:
         if names and names[0] in _COMPUTES_VARIABLES or not all(map(is_library, _imported(modules, variables))):
             return False
         for name in names:
-            if not _is_fixed(variables.get(name, MISSING)):
+            if not _is_fixed(variables.get(name, MISSING), function, within):
                 return False
     return not (named or cells is not None) or not _does_rebind(code)
 
 
-def _is_fixed(value: Any) -> bool:
-    """Whether something never changes, and refers to nothing that does: numbers, texts, libraries, and their classes
-    and compiled functions."""
+def _is_fixed(value: Any, function: FunctionType, within: tuple[Any, ...]) -> bool:
+    """Whether something that a function knows never changes, and refers to nothing that does: numbers, texts, libraries,
+    their classes and functions, and closed functions, if the function sets no attributes."""
     cls = type(value)
     if cls is int or cls is float or cls is bool or cls is str or value is None or value is MISSING:
         return True
@@ -769,6 +785,9 @@ def _is_fixed(value: Any) -> bool:
     if isinstance(value, type):
         known = about(value)
         return not known.is_users and not known.bases
+    if cls is FunctionType:
+        return is_of_library(value) or value in within or len(within) < _DEEPEST and not _sets_attributes(
+            code_of(function)) and is_closed(value, (*within, function))
     known = about(cls)
     return kind_at(value) == VALUE and not known.has_more and not isinstance(value, ArrayBase)
 

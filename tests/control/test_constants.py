@@ -213,7 +213,8 @@ USES: dict[str, tuple[Callable[[Any, Any, Any], Any], float, float, bool]] = {
     "once": (lambda x, c, d: x + c, 1.5, 2.5, False),
     "both": (lambda x, c, d: (x + c) * d, 1.5, 2.5, False),
     "thrice": (lambda x, c, d: dr.fma(x, c, d) - c, 1.5, 2.5, False),
-    "zero": (lambda x, c, d: x + c, 0, 2.5, True),
+    "zero": (lambda x, c, d: x + c, 0, 2.5, False),  # of -0, it makes 0
+    "negative zero": (lambda x, c, d: x + c, -0.0, 2.5, True),
     "one": (lambda x, c, d: dr.fma(x, c, d), 1, 2.5, True),
     "with another": (lambda x, c, d: x + c * d, 1.5, 2.5, True),
     "with a number": (lambda x, c, d: x + c * 3, 1.5, 2.5, True),
