@@ -775,8 +775,8 @@ def is_closed(function: Any, within: tuple[Any, ...] = ()) -> bool:
 
 
 def _is_fixed(value: Any, function: FunctionType, within: tuple[Any, ...]) -> bool:
-    """Whether something that a function knows never changes, and refers to nothing that does: numbers, texts, libraries,
-    their classes and functions, and closed functions, if the function sets no attributes."""
+    """Whether something that a function knows never changes, and refers to nothing that does: numbers, texts,
+    libraries, their classes and functions, and closed functions, if the function sets no attributes."""
     cls = type(value)
     if cls is int or cls is float or cls is bool or cls is str or value is None or value is MISSING:
         return True
