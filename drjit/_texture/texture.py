@@ -105,6 +105,8 @@ class TextureBase:
     """
 
     __slots__ = ("__weakref__", "_accel", "_border", "_filter", "_known", "_modes", "_srgb", "_tensor", "_writable")
+    #: Constructs give functions all of it, whatever elements they are called for.
+    _dr_shared = True
 
     IsTexture = True
     _name: ClassVar[str]

@@ -262,7 +262,8 @@ class Target(NamedTuple):
         longest ones first. What is ``read`` may end with three elements of four, of which the last is left alone.
         Rows begin at multiples of a distance, which is their length unless it is given; anywhere, if it is 0."""
         step = length if distance is None else distance or 1
-        found, start, count = [], 0, (self.read_bytes if read else self.piece_bytes) // size
+        found: list[tuple[int, int]] = []
+        start, count = 0, (self.read_bytes if read else self.piece_bytes) // size
         while start < length:
             while count > length - start or self.aligned_pieces and (step % count or start % count):
                 if read and length - start == 3 and count == 4 and not self.aligned_pieces:
