@@ -319,6 +319,6 @@ def test_calls_are_given_all_texels_even_if_these_are_as_many_as_elements(mode, 
     np.testing.assert_allclose(found, expected[1].numpy()[lanes.numpy() & 3])
 
     matrix = dr.nn.view(TensorXf(dr.arange(Float, 4), (2, 2)))
-    found = dr.switch(index, [lambda m, x: list(dr.nn.matvec(m, dr.nn.CoopVec(x, x)))[0]] * 2, matrix,
+    found = dr.switch(index, [lambda m, x: next(iter(dr.nn.matvec(m, dr.nn.CoopVec(x, x))))] * 2, matrix,
                       Float(1, 2, 3, 4), mode=mode)
     np.testing.assert_array_equal(found, [1, 2, 3, 4])

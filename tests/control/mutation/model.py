@@ -192,7 +192,9 @@ def _is_generator(value: Any) -> bool:
 
 def array_of(value: Any) -> Any:
     """The array of the library that holds the elements."""
-    return value.tensor if isinstance(value, array_api._array.Array) else value.value() if getattr(value, "IsTexture", False) else value
+    if isinstance(value, array_api._array.Array):
+        return value.tensor
+    return value.value() if getattr(value, "IsTexture", False) else value
 
 
 def _flat(value: Any) -> list[Any]:
