@@ -58,8 +58,8 @@ class JitFlag(enum.IntEnum):
     #: Conditionals are traced into the kernel. Accepted, without effect as long as there are none. On by default.
     SymbolicConditionals = 1 << 11
     #: Gathers and scatters of neighbouring elements become packet accesses: of what ``dr.gather`` and ``dr.scatter``
-    #: read and write at ``index * n + k``, up to 16 bytes are one load or store. Applies to what is traced while it is
-    #: set. On by default.
+    #: read and write at ``index * n + k``, up to 32 bytes are one load, up to 16 one store. Applies to what is
+    #: traced while it is set. On by default.
     PacketOps = 1 << 12
     #: Of the CUDA backend (ray tracing): accepted, without effect. Off by default.
     ForceOptiX = 1 << 13

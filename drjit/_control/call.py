@@ -43,8 +43,8 @@ def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: 
     on a part of the arguments. ``label`` names the call in listings.
 
     The functions may read and write arguments and other arrays by index; in evaluated calls, they read arguments of the
-    call's size by ``dr.gather`` only, and do not write to them: of those, each function is given a part. Debug mode
-    warns of indices that are too large.
+    call's size by ``dr.gather`` only, and do not write to them: of those, each function is given a part, but all of
+    textures, tables of encodings and matrix views. Debug mode warns of indices that are too large.
     Raises a ``TypeError`` for other types of indices and targets, an ``IndexError`` for an ``int`` beyond the targets,
     and a ``RuntimeError`` if the results of the functions differ in structure or type. What functions raise that an
     array has chosen is raised as an exception of the same class that is a ``RuntimeError``, too. Differentiable: where

@@ -66,6 +66,7 @@ cdef class Evaluated:
     cdef public Py_ssize_t left
     cdef public Node lanes
     cdef public dict elements
+    cdef public set shared
     cdef public object memory
     cdef public list own
     cdef public list changed

@@ -525,6 +525,8 @@ class Evaluated:
         self.compress = compress
         self.width = self.left = 0
         self.lanes: core.Node = TRUE
+        #: Which variables are memory that all elements share, by what they belong to.
+        self.shared = self.spec.shared_nodes() if compress else set[int]()
         #: What variables of the state are elements of, see :class:`drjit._access.lanes.Part`.
         self.elements: dict[int, tuple[core.Node, core.Node]] = {}
         #: Which variables are memory that all elements share; not known before some iteration.
@@ -641,8 +643,9 @@ class Evaluated:
             if watch is not None:
                 if after != old_spec:
                     _joined(self.spec, old_spec, after, names, flat=True)
-                self.note_memory(before, results, [bool(watch.accessed(old)) or made_from(new, old)
-                                                   for old, new in zip(numbers, results, strict=True)])
+                self.note_memory(before, results, [
+                    bool(watch.accessed(old)) or made_from(new, old) or position in self.shared
+                    for position, (old, new) in enumerate(zip(numbers, results, strict=True))])
             self.nodes = _blended(active, before, results, self.spec, names, self.objects.own_positions())
         if self.tensors and not self.compress:  # those of one element may have become wider
             first = self.objects.first

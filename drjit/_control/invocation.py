@@ -175,7 +175,7 @@ class _Call:
             return self.directly(chosen)
         sides = Sides(self.words, self.given, self.targets, self.names, self.named, self.results)
         joined: list[core.Node] | None = None
-        whole = dict[int, core.Node]()
+        whole, shared = dict[int, core.Node](), self.given.spec.shared_nodes()
         with noted(), masked_access(TRUE):  # which is the scope of what is known of versions
             for number in range(len(self.targets)):
                 chosen_ = ops.and_(mask, ops.eq(self.index, core.literal(self.index.type, number)))
@@ -184,8 +184,8 @@ class _Call:
                     continue
                 nodes = list(sides.nodes)
                 given = dict[int, tuple[core.Node, core.Node]]()
-                part = [elements(node, lanes, given) if node.size == self.width and
-                        not core.is_unusable(core.primal(node)) else node for node in nodes]
+                part = [elements(node, lanes, given) if node.size == self.width and position not in shared and
+                        not core.is_unusable(core.primal(node)) else node for position, node in enumerate(nodes)]
 
                 def join(before: core.Node, now: core.Node, lanes: core.Node = lanes,
                          taken: core.Node = chosen_) -> core.Node:

@@ -105,6 +105,8 @@ class TextureBase:
     """
 
     __slots__ = ("__weakref__", "_accel", "_border", "_filter", "_known", "_modes", "_srgb", "_tensor", "_writable")
+    #: Constructs give functions all of it, whatever elements they are called for.
+    _dr_shared = True
 
     IsTexture = True
     _name: ClassVar[str]
@@ -380,8 +382,9 @@ class TextureBase:
         """Replace all texels by the elements of a flat array, a list, or anything that converts to one.
 
         Elements are converted as those of arrays: 8-bit textures truncate floating-point numbers. The array is not tied
-        to the texture: what is done to it later does not show. Raises a ``RuntimeError`` if there are more or fewer
-        elements than the texture has. Evaluates nothing.
+        to the texture: what is done to it later does not show. In branches, loops and calls each element belongs to
+        one of theirs, as those of other arrays do: :meth:`write` is what changes texels by their positions there.
+        Raises a ``RuntimeError`` if there are more or fewer elements than the texture has. Evaluates nothing.
 
         >>> from drjit.llvm import Float, Texture1f
         >>> texture = Texture1f([3], 1)

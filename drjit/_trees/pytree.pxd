@@ -32,6 +32,9 @@ cdef class TreeSpec:
     cpdef bint fits(self, object value) except -1
     @cython.locals(entry=TreeSpec)
     cpdef _collect(self, list found)
+    cpdef set shared_nodes(self)
+    @cython.locals(entry=TreeSpec)
+    cpdef _note_shared(self, bint is_shared, list found)
     cpdef list attributes(self)
     @cython.locals(entry=TreeSpec)
     cpdef _collect_attributes(self, list found)

@@ -253,6 +253,20 @@ class TreeSpec:
         return is_copied(self.prototype) or self.children is not None and any(
             child.holds_copies() for child in self.children)
 
+    def shared_nodes(self) -> set[int]:
+        """The positions of the nodes of what is memory that all elements share, of whatever size: of arrays in objects
+        whose class says so (``_dr_shared``)."""
+        shared: list[bool] = []
+        self._note_shared(False, shared)
+        return {first + k for place, first, count in self.positions() if shared[place] for k in range(count)}
+
+    def _note_shared(self, is_shared: bool, found: list[bool]) -> None:
+        if self.children is None:
+            found.append(is_shared)
+            return
+        for entry in self.children:
+            entry._note_shared(is_shared or getattr(self.cls, "_dr_shared", False), found)
+
     # --- what it consists of -----------------------------------------------------------------------------------------
 
     def leaf_specs(self) -> list[TreeSpec]:

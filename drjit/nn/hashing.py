@@ -87,6 +87,8 @@ class HashEncoding(Stateful, Packable):
     """
 
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"data": object}
+    #: Constructs give functions all of it, whatever elements they are called for.
+    _dr_shared: ClassVar[bool] = True
     _options: ClassVar[tuple[str, ...]] = (
         "dimension", "hashmap_size", "n_levels", "n_features_per_level", "base_resolution", "per_level_scale",
         "align_corners", "smooth_weight_gradients", "smooth_weight_lambda")

@@ -53,6 +53,8 @@ class MatrixView:
     """
 
     __slots__ = ("_buffer", "_flat", "_layout", "_offset", "_shape", "_stride", "_transpose")
+    #: Constructs give functions all of it, whatever elements they are called for.
+    _dr_shared = True
     _buffer: Any
     #: Whether it was made of an array of one axis.
     _flat: bool

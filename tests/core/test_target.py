@@ -255,6 +255,16 @@ def test_pieces_of_rows_are_aligned_where_they_have_to_be() -> None:
     assert changed(piece_bytes=32).pieces(8, 4) == [(0, 8)]
 
 
+@pytest.mark.parametrize(("size", "expected"), [
+    (4, {3: [3], 4: [4], 6: [4, 2], 7: [4, 3], 8: [8], 11: [8, 3], 12: [8, 4]}),
+    (8, {2: [2], 3: [3], 4: [4], 6: [4, 2], 7: [4, 3], 8: [4, 4]})])
+def test_more_is_read_together_than_written(size: int, expected: dict[int, list[int]]) -> None:
+    for length, counts in expected.items():
+        starts = [sum(counts[:number]) for number in range(len(counts))]
+        assert CPU_TARGET.pieces(length, size, True) == list(zip(starts, counts, strict=True))
+        assert all(count * size <= 16 for _, count in CPU_TARGET.pieces(length, size))
+
+
 def components(count: int) -> list[Node]:
     """Rows that are read, from which another one is made."""
     table, row, found = floats(count * SIZE), integers(), []
@@ -375,7 +385,8 @@ OTHERS = [changed(threads=4), changed(threads=4, single=8), changed(threads=4, s
           changed(local=CPU_TARGET.local._replace(kernel=0)),
           changed(rows=CPU_TARGET.rows._replace(flat=2, indexed=1, views=1, short=4, few=1000, part=8))]
 #: Numbers that programs do not show: features have to tell them.
-UNTOLD = [changed(inlined=0, features=1), changed(piece_bytes=4, features=2), changed(aligned_pieces=True, features=3),
+UNTOLD = [changed(inlined=0, features=1), changed(piece_bytes=4, read_bytes=4, features=2),
+          changed(aligned_pieces=True, features=3),
           changed(rows=CPU_TARGET.rows._replace(together=4), features=4),
           changed(rows=CPU_TARGET.rows._replace(keep=1000), features=5)]
 

@@ -109,6 +109,16 @@ def _texels(form: Callable[[Any], Any], value: Any) -> Callable[[], Sample]:
     return make
 
 
+def _looked_up() -> Sample:
+    """What a lookup finds, which nobody has evaluated; the texture goes on as it was."""
+    texture = llvm.Texture1f(llvm.TensorXf(_array([3, 5, 1, 3]).reshape(4, 1)))
+    dr.eval(texture)
+    found = texture.eval(llvm.Array1f((dr.arange(llvm.Float, 4) + 0.5) / 4)).x
+    between = llvm.Array1f(llvm.Float(0.25, 0.5, 0.75))
+    return Sample(found, _array([3, 5, 1, 3]),
+                  lambda before, after, room: _unchanged("another lookup", texture.eval(between).x, _array([4, 3, 2])))
+
+
 def _row() -> Sample:
     owner = llvm.Matrix2f([1, 2, 3, 4], _NUMBERS, [5, 6, 7, 8], [9, 8, 7, 6])
     dr.eval(owner)
@@ -388,6 +398,7 @@ STATES = [
     State("sorted", _sorted),
     State("scanned", _scanned),
     State("packet", _packet),
+    State("looked-up", _looked_up),
     # numbers of a generator that has drawn before
     State("random", _random(lambda generator: generator)),
     State("random-pickled", _random(lambda generator: pickle.loads(pickle.dumps(generator)))),

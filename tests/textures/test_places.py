@@ -12,7 +12,7 @@ import pytest
 
 import drjit as dr
 from drjit import FilterMode, WrapMode, scalar
-from drjit.llvm.ad import Array1f, Array2f, Array3f, Bool, Float, TensorXf, Texture1f16, Texture2f, UInt
+from drjit.llvm.ad import Array1f, Array2f, Array3f, Bool, Float, TensorXf, Texture1f, Texture1f16, Texture2f, UInt
 from drjit.textures import CubeMap, Mipmap
 
 RNG = np.random.default_rng(11)
@@ -286,3 +286,39 @@ def test_half_precision_with_derivatives_within_constructs(argument, mode):
         found = dr.if_stmt((position,), position.x < 1, lambda p: use(texture, p), lambda p: p.x, mode=mode)
     dr.backward(found)
     np.testing.assert_allclose(dr.grad(texture.value()), count * 2**-8, rtol=1e-3)  # added up in single precision
+
+
+@pytest.mark.parametrize("size", [4, 5])
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_calls_are_given_all_texels_even_if_these_are_as_many_as_elements(mode, size):
+    """Tables of encodings and matrices that are views likewise."""
+    texture = Texture1f([size], 1, writable=True)
+    texture.set_value(dr.arange(Float, size) * 10)
+    lanes, index = UInt(0, 1, 2, 3), UInt(0, 1, 0, 1)
+
+    def look_up(t: Any, k: Any) -> Any:
+        return t.eval(Array1f((k + 0.5) / size)).x
+
+    def write(t: Any, k: Any) -> Any:
+        t.write([k], [Float(k) + 100])
+        return look_up(t, k)
+
+    found = dr.switch(index, [look_up, lambda t, k: look_up(t, k) + 1], texture, lanes, mode=mode)
+    np.testing.assert_allclose(found, [0, 11, 20, 31], atol=1e-5)
+    found = dr.switch(index, [write, look_up], texture, lanes, mode=mode)
+    np.testing.assert_allclose(found, [100, 10, 102, 30], atol=1e-5)
+    np.testing.assert_array_equal(texture.value()[0:4], [100, 10, 102, 30])
+
+    encoding = dr.nn.HashGridEncoding(Float, 1, n_levels=1, hashmap_size=2 * size, base_resolution=4)
+    encoding.set_params(dr.arange(Float, encoding.n_params))
+    place = (Float(lanes) + 0.3) / 4
+    expected = encoding(Array1f(place))
+    lanes = dr.arange(UInt, encoding.n_params)
+    found = dr.switch(lanes & 1, [lambda e, p: e(Array1f(p))[1]] * 2, encoding,
+                      dr.gather(Float, place, lanes & 3), mode=mode)
+    np.testing.assert_allclose(found, expected[1].numpy()[lanes.numpy() & 3])
+
+    matrix = dr.nn.view(TensorXf(dr.arange(Float, 4), (2, 2)))
+    found = dr.switch(index, [lambda m, x: next(iter(dr.nn.matvec(m, dr.nn.CoopVec(x, x))))] * 2, matrix,
+                      Float(1, 2, 3, 4), mode=mode)
+    np.testing.assert_array_equal(found, [1, 2, 3, 4])

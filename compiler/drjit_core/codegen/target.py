@@ -137,7 +137,8 @@ class Target(NamedTuple):
     rooms: Rooms | None  # where products are nodes
     local: Local
     tracing: Tracing
-    piece_bytes: int  # neighbours are accessed together up to so many bytes
+    piece_bytes: int  # neighbours are written together up to so many bytes
+    read_bytes: int  # and read
     aligned_pieces: bool  # whether their address has to be a multiple of their size
     inlined: int  # a row that has an expansion, and that a kernel has more of, becomes a function
     #: Rows with an expansion that have a text all the same, as ``kind << TYPE_BITS | type``.
@@ -261,12 +262,12 @@ class Target(NamedTuple):
         longest ones first. What is ``read`` may end with three elements of four, of which the last is left alone.
         Rows begin at multiples of a distance, which is their length unless it is given; anywhere, if it is 0."""
         step = length if distance is None else distance or 1
-        found, start, count = [], 0, self.piece_bytes // size
+        found: list[tuple[int, int]] = []
+        start, count = 0, (self.read_bytes if read else self.piece_bytes) // size
         while start < length:
-            if read and length - start == 3 and count == 4 and not self.aligned_pieces:
-                found.append((start, 3))
-                break
             while count > length - start or self.aligned_pieces and (step % count or start % count):
+                if read and length - start == 3 and count == 4 and not self.aligned_pieces:
+                    return [*found, (start, 3)]
                 count //= 2
             found.append((start, count))
             start += count

@@ -1,4 +1,5 @@
-"""LLVM text of rows: pieces of memory of up to 16 bytes, one for each lane, and the packets that they are made of.
+"""LLVM text of rows: pieces of memory of up to 16 bytes, one for each lane, and the packets that they are made of;
+what is read may have 32 bytes.
 
 A gather instruction costs as much as a load for each lane. A piece is read by one load a lane (of three elements under
 a mask, so that nothing beyond them is touched), and what was read is transposed in registers; two elements of 32 bits
@@ -20,6 +21,8 @@ __all__ = ["add", "gather", "scatter"]
 
 #: Lanes that are transposed together: those of the widest register.
 _GROUP_BYTES = 64
+#: Within so many bytes of a register, elements move at once.
+_BLOCK_BYTES = 16
 
 
 def gather(emitter: FunctionEmitter, type_: TypeText, base: str, index: tuple[str, str], start: int, count: int,
@@ -34,14 +37,15 @@ def gather(emitter: FunctionEmitter, type_: TypeText, base: str, index: tuple[st
         return [w.shuffle(narrow, both, "poison", range(number, 2 * lanes, 2)) for number in range(2)]
     everywhere, base = is_everywhere(condition), w.at(type_.element, base, start)
     if not everywhere:
-        emitter.module.need("zeros", lambda: "@zeros = internal constant [16 x i8] zeroinitializer, align 16")
+        emitter.module.need("zeros", lambda: "@zeros = internal constant [32 x i8] zeroinitializer, align 32")
         index = index[0], w(f"select {type_.mask} {condition}, {index[0]} {index[1]}, {index[0]} zeroinitializer")
         base = w.either(emitter.any_element(condition, False), "ptr", base, "@zeros")
-    piece, rows = TypeText(type_.info, 4 if count == 3 else count), []
+    piece, rows = TypeText(type_.info, 1 << (count - 1).bit_length()), []
+    wanted = vector("i1", [str(number < count).lower() for number in range(piece.lanes)])
     for lane in _of_lanes(w, lanes, *index):
         place = w.at(type_.element, base, lane)
-        rows.append(w.load(piece, place, size) if count != 3 else
-                    w.masked_load(piece, place, size, "<i1 true, i1 true, i1 true, i1 false>"))
+        rows.append(w.load(piece, place, size) if count == piece.lanes else
+                    w.masked_load(piece, place, size, wanted))
     group = min(lanes, _GROUP_BYTES // size)
     parts = [_transposed(w, type_, rows[begin:begin + group], piece.lanes) for begin in range(0, lanes, group)]
     columns = [_joined(w, type_, column, group) for column in map(list, zip(*parts, strict=True))]
@@ -138,8 +142,12 @@ def _transposed(w: Writer, type_: TypeText, rows: list[str], count: int) -> list
     Rows that are ``count`` apart come to lie in one register; what remains is to transpose its parts of 16 bytes, which
     shuffles within them do.
     """
-    blocks = [_joined(w, type_, rows[number::count], count) for number in range(count)]
-    return _squares(w, TypeText(type_.info, len(rows)), blocks)
+    side = min(count, _BLOCK_BYTES // type_.info.size)
+    wide = [_joined(w, type_, rows[number::side], count) for number in range(side)]
+    register, both = TypeText(type_.info, len(rows)), TypeText(type_.info, len(rows) * count // side)
+    return [column for begin in range(0, count, side) for column in _squares(w, register, wide if count == side else [
+        w.shuffle(both, block, "poison", [k for k in range(both.lanes) if k % count // side * side == begin])
+        for block in wide])]
 
 
 def _squares(w: Writer, register: TypeText, blocks: list[str]) -> list[str]:

@@ -18,8 +18,8 @@ from drjit.llvm import ad
 from .table import PLACES, Cell, Place
 from .texts import text_of
 
-__all__ = ["LANES", "Expected", "Observation", "Setting", "Stop", "expected", "expected_of_lane", "observe", "package",
-           "program_of"]
+__all__ = ["LANES", "Expected", "Observation", "Setting", "Stop", "array_of", "expected", "expected_of_lane", "observe",
+           "package", "program_of"]
 
 LANES = 4
 Numbers = np.ndarray[Any, Any]
@@ -71,6 +71,13 @@ def _held(holder: str, leaf: Any, neighbour: Any) -> Any:
             "deep": lambda: {"a": [(neighbour, struct_of(type(leaf))(leaf))]}}[holder]()
 
 
+def _texture(m: Any) -> Any:
+    """Four texels that are written to."""
+    texture = m.Texture1f([LANES], 1, writable=True)
+    texture.set_value(m.Float(10, 20, 30, 40))
+    return texture
+
+
 def _leaf(letter: str, m: Any, x: Any, lanes: Sequence[int]) -> tuple[Any, dict[str, Any]]:
     """What is changed, made of ``x``, and what else is looked at afterwards."""
     one = m is scalar
@@ -91,7 +98,7 @@ def _leaf(letter: str, m: Any, x: Any, lanes: Sequence[int]) -> tuple[Any, dict[
             (tensor, {"held": tensor.array})
     made = {"D": lambda: m.ArrayXf(parts[:3]), "M": lambda: m.Matrix2f(*parts), "C": lambda: m.Complex2f(*parts[:2]),
             "Q": lambda: m.Quaternion4f(*parts), "S": lambda: m.ArrayXf(10, 20, 30, 40) if one else
-            m.Float(10, 20, 30, 40), "R": lambda: dr.rng(seed=0 if one else m.UInt(0)),
+            m.Float(10, 20, 30, 40), "X": lambda: _texture(m), "R": lambda: dr.rng(seed=0 if one else m.UInt(0)),
             "P": lambda: m.PCG32(1, 3 + lanes[0], 5 + lanes[0]) if one else
             m.PCG32(1, m.UInt64([3 + k for k in lanes]), m.UInt64([5 + k for k in lanes]))}
     return made[letter](), {}
@@ -118,7 +125,7 @@ class Setting:
         self.v = self.x * 5
         self.extras: dict[str, Any] = {}
         if self.subject is None:
-            neighbour = self.x * 7 if cell.letter != "S" or one else self.m.Float(7)
+            neighbour = self.x * 7 if not cell.is_shared or one else self.m.Float(7)
             leaf, self.extras = _leaf(cell.letter, self.m, self.x, self.lanes)
             self.subject = _held(cell.holder, leaf, neighbour)
         #: All that the caller holds, by its path. What is there once is known by its identity.
@@ -131,7 +138,7 @@ class Setting:
 
     def arguments(self) -> dict[str, Any]:
         """What the program is called with."""
-        place, single = self.place, len(self.lanes) == 1 and self.cell.letter != "S"
+        place, single = self.place, len(self.lanes) == 1 and not self.cell.is_shared
         return {"q": self.subject, "c": self.column(place.c, "Bool"), "n": self.column(place.n, "UInt"),
                 "s": self.column(place.s, "UInt"), "a": self.column(place.a, "Bool"), "i": self.column([0], "UInt"),
                 "k": self.column([0] if single else range(LANES), "UInt"), "v": self.v}
@@ -183,10 +190,16 @@ def _is_generator(value: Any) -> bool:
     return hasattr(value, "uniform")
 
 
-def _flat(value: Any) -> list[Any]:
-    """The flat arrays that hold the elements of an array of floating-point numbers."""
+def array_of(value: Any) -> Any:
+    """The array of the library that holds the elements."""
     if isinstance(value, array_api._array.Array):
-        value = value.tensor
+        return value.tensor
+    return value.value() if getattr(value, "IsTexture", False) else value
+
+
+def _flat(value: Any) -> list[Any]:
+    """The flat arrays that hold the elements of an array of floating-point numbers, or texels."""
+    value = array_of(value)
     if not dr.is_array_v(value) or not dr.is_float_v(value):
         return []
     if dr.is_tensor_v(value):
@@ -212,12 +225,11 @@ def _numbers(value: Any, setting: Setting) -> Numbers:
         return drawn[[k % LANES for k in lanes]] if setting.cell.letter == "R" else drawn
     if hasattr(value, "next_float32"):
         return np.stack([np.broadcast_to(np.array(part), (len(lanes),)) for part in (value.state, value.inc)])
-    if isinstance(value, array_api._array.Array):
-        value = value.tensor
+    value = array_of(value)
     found = np.array(value)
     if setting.m is scalar and (dr.is_array_v(value) and setting.cell.letter not in "FITS" or found.ndim == 0):
         found = found[..., None]
-    if setting.cell.letter != "S" and found.shape[-1] == 1:
+    if not setting.cell.is_shared and found.shape[-1] == 1:
         found = np.broadcast_to(found, (*found.shape[:-1], len(lanes)))
     return found
 
@@ -241,7 +253,7 @@ def observe(setting: Setting, result: Any, settings: Sequence[Setting] = ()) -> 
     leaves = {path: value for path, value in seen.items() if _is_leaf(value) and (
         path.startswith("result") or not setting.cell.spends)}
     derivative = _derivative(leaves, setting, settings or (setting,)) if setting.cell.derivatives != "none" else None
-    dr.eval(*[value for value in leaves.values() if dr.is_array_v(value)])
+    dr.eval(*[value for value in leaves.values() if dr.is_array_v(value) or getattr(value, "IsTexture", False)])
     numbers = {path: _numbers(value, setting) for path, value in leaves.items() if not _is_generator(value)}
     for path, value in leaves.items():
         if _is_generator(value) and path.startswith("old "):  # looking at one moves it on
@@ -255,7 +267,7 @@ def _derivative(leaves: dict[str, Any], setting: Setting, settings: Sequence[Set
     for other in settings[1:]:
         total += dr.sum(other.x)
     # What lanes share has elements of its own.
-    shared = setting.cell.letter == "S"
+    shared = setting.cell.is_shared
     weights = setting.m.Float([10.0 ** k for k in (range(LANES) if shared else setting.lanes)])
     for number, path in enumerate(sorted(leaves)):
         for k, part in enumerate(_flat(leaves[path])):
@@ -326,7 +338,7 @@ def _renewed(value: Any, made: dict[int, Any]) -> Any:
 
 def plain(cell: Cell) -> dict[str, Any]:
     """The constructs as Python has them."""
-    switch, dispatch = (_plain_switch, _plain_dispatch) if cell.mode == "scalar" or cell.letter == "S" else (
+    switch, dispatch = (_plain_switch, _plain_dispatch) if cell.mode == "scalar" or cell.is_shared else (
         _of_some_elements(_plain_switch), _of_some_elements(_plain_dispatch))
     return {"plain": True, "if_stmt": _plain_if, "while_loop": _plain_while, "switch": switch,
             "dispatch": dispatch, "syntax": lambda function: function}
@@ -350,7 +362,7 @@ def _joined(observations: Sequence[Observation]) -> Observation:
 
 def _lane_by_lane(cell: Cell, place: Place, count: int) -> Observation:
     """What Python does, in each lane by itself."""
-    if cell.letter == "S":
+    if cell.is_shared:
         return _one_after_the_other(cell, place, count)
     found = [observe_plainly(cell, place, lane) for lane in range(count)]
     joined = _joined(found)
@@ -413,11 +425,11 @@ def expected(cell: Cell) -> Expected:
     What is only known when a kernel has run, which ways lanes take, decides nothing of objects: in symbolic mode it is
     as if there were lanes that take each. Evaluated mode may know better.
     """
-    found, ways = _expected(cell._replace(mode="symbolic"))
+    found, ways = _expected(cell._replace(mode="symbolic" if cell.spends else "evaluated"))
     if ways is None:
         return Expected(None if cell.mode == "symbolic" else found, [found.objects] if found else [], True)
     known = [ways.objects] if cell.mode == "symbolic" or found is None else [found.objects, ways.objects]
-    if cell.letter == "S" and {"switch", "dispatch"} & {*PLACES[cell.place].chain}:
+    if cell.is_shared and {"switch", "dispatch"} & {*PLACES[cell.place].chain}:
         known += [{path: None if path.startswith("result") else name for path, name in each.items()} for each in known]
     return Expected(found, known, False)
 

@@ -12,7 +12,19 @@ import numpy as np
 
 import drjit as dr
 
-from .model import LANES, Expected, Instance, Observation, Setting, Stop, expected, expected_of_lane, observe, package
+from .model import (
+    LANES,
+    Expected,
+    Instance,
+    Observation,
+    Setting,
+    Stop,
+    array_of,
+    expected,
+    expected_of_lane,
+    observe,
+    package,
+)
 from .table import HOLDERS, PLACES, STRUCTURE, Cell, refusal
 
 __all__ = ["outcome"]
@@ -46,7 +58,7 @@ def _run(cell: Cell, lanes: list[int]) -> Observation:
             result = setting.call(_names(), instances)
     if cell.spends:
         try:
-            dr.eval(eval(HOLDERS[cell.holder], {"q": setting.subject}) + 1)
+            dr.eval(array_of(eval(HOLDERS[cell.holder], {"q": setting.subject})) + 1)
             raise AssertionError("what nobody knows can be used")
         except RuntimeError as error:
             if "returns another array in its place" not in str(error):

@@ -13,7 +13,7 @@ __all__ = ["ACTIONS", "DIMENSIONS", "PLACES", "STRUCTURE", "Cell", "cells", "exc
 #: and ``G`` are arrays a part of which somebody holds.
 LEAVES = {
     "F": "flat array", "I": "integers", "N": "nested array", "D": "dynamic array", "M": "matrix", "C": "complex number",
-    "Q": "quaternion", "T": "tensor", "A": "array_api", "S": "table", "P": "PCG32", "R": "rng",
+    "Q": "quaternion", "T": "tensor", "A": "array_api", "S": "table", "X": "texture", "P": "PCG32", "R": "rng",
     "V": "component", "B": "array of a tensor", "W": "array_api view", "H": "nested array, component held",
     "G": "tensor, array held"}
 _LETTERS = {name: letter for letter, name in LEAVES.items()}
@@ -51,6 +51,9 @@ ACTIONS = {
     "scatter_add": Action("dr.scatter_add({e}, v, k)", "FSV"),
     "scatter_add to one place": Action("dr.scatter_add({e}, v, 3)", "S"),
     "scatter_max": Action("dr.scatter_reduce(dr.ReduceOp.Max, {e}, v, 2)", "S"),
+    "write of a texel": Action("{e}.write([k], [v])", "X"),
+    "two writes and a lookup": Action("{e}.write([k], [7])\n{e}.write([k], [{e}.eval([(k + 0.5) / 4]).x + v])", "X"),
+    "lookup": Action("t = {e}.eval([(k + 0.5) / 4])", "X"),
     "view +=": Action("t = {e}[:]\nt += 2", "AW"),
     "draw": Action("{e}.next_float32()", "P"),
     "two draws": Action("{e}.next_uint32()\n{e}.next_float64()", "P"),
@@ -62,7 +65,7 @@ ACTIONS = {
     "nothing": Action("t = {e} + 1"),
 }
 #: What the other side of a branch, or another target, does.
-OTHERS = {**dict.fromkeys(_NUMBERS, "t = {e}\nt *= 5"), "S": "dr.scatter_add({e}, v, k)",
+OTHERS = {**dict.fromkeys(_NUMBERS, "t = {e}\nt *= 5"), "S": "dr.scatter_add({e}, v, k)", "X": "{e}.write([k], [9])",
           "P": "{e}.next_uint32()\n{e}.next_float32()", "R": "{e}.uniform(F, 4)\n{e}.uniform(F, 4)"}
 
 #: Where it is, and the expression of it there.
@@ -147,9 +150,14 @@ class Cell(NamedTuple):
         return PLACES[self.place].chain
 
     @property
+    def is_shared(self) -> bool:
+        """Whether it is memory that all lanes have in common."""
+        return self.letter in "SX"
+
+    @property
     def by_index(self) -> bool:
         """Whether it is memory, parts of which are written to."""
-        return self.letter == "S" or "lane" in self.action or "scatter" in self.action
+        return self.is_shared or "lane" in self.action or "scatter" in self.action
 
     @property
     def spends(self) -> bool:
@@ -157,7 +165,8 @@ class Cell(NamedTuple):
         return what a call has returned, which is another array."""
         place = PLACES[self.place]
         return self.by_index and self.mode == "symbolic" and place.chain == ("while", "switch") and \
-            self.reach in ("returned", "twice") and self.action != "nothing" and self.holder != "object"
+            self.reach in ("returned", "twice") and self.action not in ("nothing", "lookup") and \
+            self.holder != "object"
 
     @property
     def name(self) -> str:
@@ -195,7 +204,7 @@ def exclusion(cell: Cell) -> str:
         return "there is no statement for it"
     if cell.mode == "compressed" and "while" not in place.chain:
         return "loops remove elements"
-    if cell.mode == "scalar" and (place.raises or letter in "SAWVBHG" or cell.derivatives != "none"):
+    if cell.mode == "scalar" and (place.raises or letter in "SXAWVBHG" or cell.derivatives != "none"):
         return "Python does it itself, or there is no such thing"
     if place.a != (True,) * 4 and cell.reach not in ("kept", "captured", "global"):
         return "what elements get that are not active is not the question"
@@ -226,7 +235,7 @@ def refusal(cell: Cell) -> tuple[str, bool]:
     """
     place, outside = PLACES[cell.place], cell.reach in ("captured", "global")
     if cell.mode in ("evaluated", "compressed") and {"switch", "dispatch"} & {*place.chain} and \
-            not outside and cell.holder != "object":
+            not outside and cell.holder != "object" and cell.letter != "X":  # which is given as a whole
         # A function has arrays of fewer elements, but for those in objects that are no PyTrees.
         if cell.by_index:
             return GIVEN_ELEMENTS, not place.raises

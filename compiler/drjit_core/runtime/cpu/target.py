@@ -74,6 +74,9 @@ CPU_TARGET = Target(
         apart_width=1 << 14,
     ),
     piece_bytes=16,
+    # Two texels of four floats, in the cache: lookups with gradients by positions take 0.92 of the time that two reads
+    # of 16 bytes do, and lookups of two, three and four doubles 0.86, 0.90 and 0.84.
+    read_bytes=32,
     aligned_pieces=False,
     # Compiling an expansion takes LLVM about 1.5 ms, each time that it occurs.  Of sixteen sines, a kernel of calls
     # takes 1.0 to 1.3 times as long to run, and from a quarter to a tenth of the time to compile.

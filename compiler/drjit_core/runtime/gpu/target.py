@@ -42,6 +42,7 @@ _TARGET = Target(
     # a driver reserves it for all threads that a device can hold: 8 KiB would be 2 GB
     local=Local(array=512, kernel=512, together=512),
     piece_bytes=16,
+    read_bytes=16,
     aligned_pieces=True,
     inlined=16,
     native=NATIVE,
