@@ -108,7 +108,7 @@ def launch(backend: KernelBackend, target: Target, kernel: Kernel, listener: Lis
             _commit(backend, program, outputs, tables, backend.submitted())
         raise
     if listener is not None:
-        listener.end(program)
+        listener.end()
     if flags & LAUNCH_BLOCKING:
         backend.wait()
     if flags & KERNEL_HISTORY:
