@@ -622,6 +622,7 @@ class Frozen:
         """Record the function, or a traversal of its graph."""
         shapes = inputs.shapes()
         kwargs = inputs.tree[1]
+        done: list[None] = []
 
         def body(*actuals: core.Node) -> list[core.Node]:
             given = [primal(node) for node in inputs.nodes]
@@ -664,6 +665,9 @@ class Frozen:
             outcome = Outcome(inputs, given, result, statements)
             if not mode:
                 outcome.note_gradients(given, before, () if scope is None else scope.postponed, state.recording)
+            inputs.roll_back(shapes)  # what the caller's arrays hold would have to be copied when the recording ends
+            done.append(None)
+            if not mode:
                 outcomes.append(outcome)
                 return outcome.nodes
             variables = [*[vertex for node in given if (vertex := vertex_of(node)) is not None], *outcome.variables()]
@@ -679,7 +683,8 @@ class Frozen:
             raise passed_on(error)  # noqa: B904
         finally:
             state.queued, state.queue, state.boundary = queue
-            inputs.roll_back(shapes)
+            if not done:
+                inputs.roll_back(shapes)
 
     # --- after a call -------------------------------------------------------------------------------------------------
 

@@ -301,9 +301,10 @@ def twins_of(nodes: Sequence[Node]) -> list[int]:
 class Inputs:
     """What one call depends on."""
 
-    __slots__ = ("_drawn", "_installed", "_large", "_made", "_numbers", "_replaced", "_spans", "around", "arrays",
-                 "containers", "data", "described", "flags", "function", "holders", "key", "names", "nodes", "own",
-                 "parts", "reason", "snapshot", "steps_before", "tree", "variables", "waiting")
+    __slots__ = ("_drawn", "_installed", "_items", "_large", "_made", "_numbers", "_replaced", "_spans", "_words",
+                 "around", "arrays", "containers", "data", "described", "flags", "function", "holders", "key",
+                 "names", "nodes", "own", "parts", "reason", "snapshot", "steps_before", "tree", "variables",
+                 "waiting")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any,
                  routes: Sequence[Route] = ()) -> None:
@@ -319,6 +320,9 @@ class Inputs:
         self._installed: dict[tuple[int, Any], Any] = {}
         #: The tuples that it finds, by those in whose places they are.
         self._replaced: dict[int, Any] = {}
+        #: What :meth:`entries` and :meth:`words` have found.
+        self._items: list[tuple[Any, int, list[tuple[Any, Any, bool]]]] = []
+        self._words: dict[str, str] | None = None
         snapshot.add(self.tree)
         own = len(snapshot.held)
         self.function = function
@@ -367,6 +371,7 @@ class Inputs:
         #: The names that functions mention; ``None`` if they may mention any.
         self.names = None if snapshot.asks or names & COMPUTES_ATTRIBUTES else names
         self.around = _around(names, snapshot.owners)
+        self._items = list(self._entries())
         parts: Any = tuple([self._part(container, kind, [item for item in items if item[2]])
                             for container, kind, items in self.entries()])
         parts += (frozenset(map(_Same, snapshot.codes)), *[repr(value) for _, value in self.around], *[
@@ -411,7 +416,7 @@ class Inputs:
 
     def entries(self) -> Iterator[tuple[Any, int, list[tuple[Any, Any, bool]]]]:
         """The containers, with what was in them, and whether that counts."""
-        for container, kind, items in self._entries():
+        for container, kind, items in self._items:
             if self._made:
                 items = [(key, self._made[id(container), key].array if (id(container), key) in self._made else value,
                           counts) for key, value, counts in items]
@@ -524,7 +529,7 @@ class Inputs:
                 if kind != TUPLE:
                     write_place(container, DICT if kind == VARIABLES else kind, key, value)
         if any(kind == TUPLE for _, kind, *_ in self._made.values()):
-            for container, kind, items in self._entries():
+            for container, kind, items in self._items:
                 for key, value, _ in items if kind != TUPLE and container is not self.tree else ():
                     if isinstance(value, tuple) and (other := self._with_numbers(value)) is not value:
                         self._installed[id(container), key] = other
@@ -670,6 +675,8 @@ class Inputs:
 
     def words(self) -> dict[str, str]:
         """What counts, for people, by where it is."""
+        if self._words is not None:
+            return self._words
         found: dict[str, str] = {}
         for path, _, value in self._paths():
             if id(value) in self._numbers:
@@ -680,6 +687,7 @@ class Inputs:
             else:
                 text = repr(value)
                 found[path] = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+        self._words = found
         return found
 
     def route_to(self, path: str, exactly: bool = False) -> Route | None:

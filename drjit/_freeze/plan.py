@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, code_of, defaults_of, literal, primal, vertex_of
+from drjit_core import KIND, code_of, defaults_of, keyword_defaults_of, literal, primal, vertex_of
 
 from .._access.store import owner_of
 from .._base.array import ArrayBase
@@ -268,7 +268,7 @@ class Plan:
                     return None
         for function, code, defaults, others in self.functions:
             if code_of(function) is not code or defaults_of(function) is not defaults or \
-                    function.__kwdefaults__ is not others:
+                    keyword_defaults_of(function) is not others:
                 return None
         for position in range(len(found.variables)):
             owner, number, counts = found.variables[position]

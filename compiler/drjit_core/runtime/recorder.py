@@ -54,6 +54,23 @@ from .stages import Listener, Made, Stage
 __all__ = ["Constant", "HostCall", "Reading", "Recorder"]
 
 
+class _Places:
+    """The places of buffers, which may go, and leave their identities to others."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Buffer], int]] = {}
+
+    def get(self, buffer: Buffer) -> int | None:
+        """The place of a buffer, if it has one."""
+        found = self._known.get(id(buffer))
+        return found[1] if found is not None and found[0]() is buffer else None
+
+    def __setitem__(self, buffer: Buffer, place: int) -> None:
+        self._known[id(buffer)] = weakref.ref(buffer), place
+
+
 class Constant(NamedTuple):
     """A result that is a literal."""
 
@@ -112,7 +129,7 @@ class Recorder(Listener):
         self.captured: dict[int, Node] = {}  #: Captured arrays, by place: inputs of each replay.
         self.extents: list[Expression | None] = [None] * len(arguments)  # numbers of elements, by place
         self._values: dict[int, Expression] = {}  # of constants of unknown value
-        self._places: weakref.WeakKeyDictionary[Buffer, int] = weakref.WeakKeyDictionary()
+        self._places = _Places()
         self._own: set[int] = set()  # places of what the launches allocate, and may write to
         self._outputs: list[tuple[Node, int]] = []  # of what is being launched
         self._width: Expression = 1
@@ -137,7 +154,7 @@ class Recorder(Listener):
         """What the function gets for its arguments: nodes of their own, as others mean the arrays at hand."""
         actuals: list[Any] = []
         arrays: dict[int, Node] = {}
-        memory = Counter(node.payload for node in arguments if node.kind == EVALUATED)
+        memory = Counter(node.payload for node in arguments if node.kind == EVALUATED) if donated else {}
         for number, node in enumerate(arguments):
             actual = node
             if node.kind == LITERAL:
