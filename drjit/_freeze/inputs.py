@@ -35,7 +35,7 @@ from .._control.places import Change, reorder, restore
 from .._control.snapshot import COMPUTES_ATTRIBUTES, Snapshot, names_of
 from .._functions.creation import opaque
 from .._functions.evaluation import make_opaque
-from .._trees.contents import data_of, position_of, read_place, set_data, write_place
+from .._trees.contents import data_of, parts_of, position_of, read_place, set_data, write_place
 from .._trees.holders import has_array
 from .._trees.kinds import (
     CELL,
@@ -45,6 +45,7 @@ from .._trees.kinds import (
     LIST,
     MODULE,
     OBJECT,
+    REFERRING,
     TUPLE,
     VARIABLES,
     about,
@@ -134,15 +135,15 @@ def _by_identity(cls: Any) -> bool:
 
 
 def _environment() -> Any:
-    return os.environ.copy()
+    return frozenset(os.environ.items())
 
 
 def _context_of_decimals() -> Any:
     import decimal
 
     context = decimal.getcontext()
-    return context.prec, context.rounding, context.Emin, context.Emax, context.clamp, [
-        signal for signal, is_on in context.traps.items() if is_on]
+    return context.prec, context.rounding, context.Emin, context.Emax, context.clamp, tuple([
+        signal for signal, is_on in context.traps.items() if is_on])
 
 
 #: What functions find around them that no container shows, by the names that they ask with.
@@ -158,6 +159,18 @@ def _around(names: set[str], owners: Sequence[Any]) -> list[tuple[Callable[[], A
     if any(isinstance(owner, ABCMeta) for owner in owners):
         found[0] = get_cache_token
     return [(read, read()) for read in found.values()]
+
+
+def kept_by(function: Any) -> frozenset[Any]:
+    """What a function keeps that keeps its results, and what arrays among these hold."""
+    parts = parts_of(function, REFERRING)
+    return frozenset(map(_Same, [*parts, *[node for part in parts if isinstance(part, ArrayBase)
+                                           for node in part._nodes()]]))
+
+
+def _keeps(function: Any, results: frozenset[Any]) -> bool:
+    """Whether a function still keeps those results."""
+    return results <= kept_by(function)
 
 
 @remembered
@@ -374,8 +387,10 @@ class Inputs:
         self._items = list(self._entries())
         parts: Any = tuple([self._part(container, kind, [item for item in items if item[2]])
                             for container, kind, items in self.entries()])
-        parts += (frozenset(map(_Same, snapshot.codes)), *[repr(value) for _, value in self.around], *[
+        parts += (frozenset(map(_Same, snapshot.codes)), *[value for _, value in self.around], *[
             (None if code is None else _Same(code), left) for _, (code, left, _) in self.waiting])
+        self.around += [(functools.partial(getattr, owner, "__bases__"), owner.__bases__)
+                        for owner in snapshot.owners if isinstance(owner, type)]
         for owner, counts in found:
             self.variables.append(_Variable(owner, len(self.arrays), counts))
             self.arrays.append(owner.array())
@@ -440,7 +455,9 @@ class Inputs:
 
     def _part(self, container: Any, kind: int, items: Sequence[tuple[Any, Any, bool]]) -> Any:
         """The part of the key that a container makes."""
-        cls = type(container) if kind not in (CLASS, MODULE) else _Same(container)
+        cls: Any = type(container) if kind not in (CLASS, MODULE) else _Same(container)
+        if kind == CLASS:
+            cls = cls, tuple(map(_Same, container.__bases__))
         if kind in (LIST, TUPLE, CELL):
             return (cls, *[self._token(value) for _, value, _ in items])
         return (cls, *[(type(key), key, self._token(value)) for key, value, _ in items])
@@ -607,6 +624,11 @@ class Inputs:
         self._large = [(value, data_of(value)) for key, (value, _) in self.data.items()
                        if key not in small and (isinstance(value, set) or buffer_of(value) is not None)]
         self._drawn = [(generator, _state_of(generator)) for generator in _host_generators(self.snapshot, self.names)]
+
+    def kept(self) -> list[tuple[Callable[[], Any], Any]]:
+        """How to find out whether functions that keep their results have forgotten any since, or have others."""
+        return [(functools.partial(_keeps, function, kept_by(function)), True)
+                for function, _ in self.snapshot.caches]
 
     def changed_data(self) -> list[tuple[int, Any]]:
         """The numbers of the data that the function has changed, and what it holds now."""

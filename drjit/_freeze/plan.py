@@ -105,7 +105,7 @@ class Plan:
         #: The recording, and what is tracked where it serves.
         self.entry, self.scope = entry, scope
         self.count = len(inputs.containers)
-        self.around = inputs.around
+        self.around = [*inputs.around, *entry.kept]
         self.functions = [(each, each.__code__, each.__defaults__, each.__kwdefaults__)
                            for each in inputs.snapshot.functions]
         #: The variables that optimisers keep: their types, steps if they count, whether they do, and types and shapes

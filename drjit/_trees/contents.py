@@ -89,7 +89,8 @@ def entries_of(container: Any, kind: int) -> dict[Any, Any]:
     if kind == DICT:
         return container if type(container) is dict else dict(container.items())
     if kind == CLASS:
-        return vars(container).copy()
+        attributes: dict[Any, Any] = vars(container).copy()
+        return attributes
     if kind == MODULE:
         return _module_variables(container)
     if kind == GENERATOR:
