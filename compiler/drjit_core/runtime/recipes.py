@@ -44,6 +44,10 @@ class Recipes:
         """Launch stages for nodes, by their places, and sizes, by their numbers.  The caller holds the lock."""
         relaunch.run(self.native.backend, steps, nodes, sizes)  # type: ignore[arg-type]
 
+    def launch_straight(self, roots: list[Node], width: int, recorder: Any, /) -> bool:
+        """Launch a kernel of a plan, which a recorder notes, if it is straight; whether it was done."""
+        return False
+
     def key_of(self, roots: list[Node], /) -> tuple[bytes, list[int]] | None:
         """For tests: key and parameters (those of outputs are 0) of the one kernel of some nodes, or ``None``."""
         return None

@@ -27,10 +27,7 @@ from .native cimport Entry, Native
 from .walk cimport Walk, bits_of, bytes_of, larger, width_of
 
 from ..codegen.signature import Role, decisions_of
-from ..flags import DEBUG as _DEBUG
-from ..flags import KERNEL_HISTORY as _KERNEL_HISTORY
-from ..flags import LAUNCH_BLOCKING as _LAUNCH_BLOCKING
-from ..flags import PRINT_IR as _PRINT_IR
+from ..flags import EXCEPTIONAL as _EXCEPTIONAL_FLAGS
 from ..ir.node import PARAMETER as _PARAMETER
 from ..ops import table
 from ..passes.domain import flat
@@ -45,7 +42,7 @@ cdef extern from "Python.h":
     unsigned long long PyLong_AsUnsignedLongLongMask(object) except? 0xFFFFFFFFFFFFFFFF
 
 cdef object _INPUT = Role.INPUT, _MEMORY = Role.MEMORY, _LITERAL = Role.LITERAL
-cdef long long _EXCEPTIONAL = _DEBUG | _KERNEL_HISTORY | _LAUNCH_BLOCKING | _PRINT_IR
+cdef long long _EXCEPTIONAL = _EXCEPTIONAL_FLAGS
 cdef int PARAMETER = _PARAMETER
 cdef int LITERAL = table.LITERAL, UNDEFINED = table.UNDEFINED, EVALUATED = table.EVALUATED
 cdef int STEP = table.STEP, REDUCE = table.REDUCE
@@ -297,6 +294,10 @@ cdef class Recipes:
             if not self._run(group, width, recorder):
                 raise AssertionError("a kernel was straight a moment ago, and is not any more")
         return True
+
+    def launch_straight(self, list roots, int64_t width, object recorder):
+        """Launch a kernel of a plan, which a recorder notes, if it is straight; whether it was done."""
+        return self.begin() and self._run(roots, width, recorder)
 
     cdef bint _run(self, list roots, int64_t width, object recorder) except -1:
         """Bind and launch one kernel; whether that was possible."""

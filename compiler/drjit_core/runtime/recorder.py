@@ -37,6 +37,7 @@ from ..ops.table import (
     DUAL,
     EVALUATED,
     FETCH,
+    FIRST_ELEMENTWISE,
     INVALID,
     IS_INDEXED,
     LITERAL,
@@ -272,7 +273,8 @@ class Recorder(Listener):
         if found is not None or node.size <= 1:
             return node.size if found is None else found
         leaves: list[Expression] = []
-        stack, seen = [node], {node.id}
+        inner: list[int] = []  # ids of what has the same expression, since guards say that those of leaves are equal
+        stack, seen, size, all_follow = [node], {node.id}, node.size, True
         while stack:
             part = stack.pop()
             known = self.sizes.get(part.id)
@@ -285,11 +287,16 @@ class Recorder(Listener):
             elif part.kind <= UNDEFINED or part.kind in (COUNTER, ACCESS, REDUCE):
                 leaves.append(self._presume_of(part.size))
             else:
-                for operand in _sized_alike(part, node.size):
+                inner.append(part.id)
+                operands = [operand for operand in _sized_alike(part) if operand is not None and operand.size == size]
+                all_follow = all_follow and bool(operands)
+                for operand in operands:
                     if operand.id not in seen:
                         seen.add(operand.id)
                         stack.append(operand)
-        result = self.sizes[node.id] = self._unified(leaves) if leaves else self._fixed(node.size)
+        result = self.sizes[node.id] = self._unified(leaves) if leaves else self._fixed(size)
+        if all_follow:
+            self.sizes.update(dict.fromkeys(inner, result))
         return result
 
     def _fixed(self, size: int) -> Expression:
@@ -552,20 +559,20 @@ class Recorder(Listener):
         return node  # without elements
 
 
-def _sized_alike(node: Node, size: int) -> list[Node]:
-    """The operands that give a node its number of elements."""
+def _sized_alike(node: Node) -> Sequence[Node | None]:
+    """The operands that give a node its number of elements: those that have as many."""
+    if node.kind >= FIRST_ELEMENTWISE:
+        return node.d0, node.d1, node.d2
     if node.kind == SCATTER:
-        operands = [node.d0]
-    elif IS_INDEXED[node.kind]:
-        operands = [*arguments_of(node)]
-    elif node.kind == FETCH:  # of a scatter-reduction, whose width it has
+        return [node.d0]
+    if IS_INDEXED[node.kind]:
+        return arguments_of(node)
+    if node.kind == FETCH:  # of a scatter-reduction, whose width it has
         assert node.d0 is not None
-        operands = [node.d0.d1, node.d0.d2, node.d0.d3]
-    elif node.kind == RESULT and node.payload:
+        return [node.d0.d1, node.d0.d2, node.d0.d3]
+    if node.kind == RESULT and node.payload:
         assert node.d0 is not None
-        operands = [node.d0.payload.origin(node.attr)]
-    elif node.kind in CONTROL:
-        operands = [node.d0, node.d1, *node.payload.values()]
-    else:
-        operands = [node.d0, node.d1, node.d2, node.d3]
-    return [operand for operand in operands if operand is not None and operand.size == size]
+        return [node.d0.payload.origin(node.attr)]
+    if node.kind in CONTROL:
+        return [node.d0, node.d1, *node.payload.values()]
+    return [node.d0, node.d1, node.d2, node.d3]
