@@ -311,6 +311,8 @@ class Recorder(Listener):
     def _unified(self, expressions: Iterable[Expression]) -> Expression:
         """One of several expressions that have the same value now, which becomes a guard."""
         different = list(dict.fromkeys(expressions))
+        if len(different) == 1:
+            return different[0]
         different.sort(key=lambda expression: isinstance(expression, int))  # one that is known for all arguments
         first = different[0]
         for other in different[1:]:
