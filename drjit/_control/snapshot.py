@@ -224,6 +224,9 @@ class Snapshot:
             elif kind == MODULE:
                 self.owners = [*self.owners, value]
                 entries = entries_of(value, kind)
+                answers = vars(value).get("__getattr__")  # for names that the module does not have
+                if type(answers) is FunctionType:
+                    todo.append(answers)
                 if entries:
                     self.add_entries(value, kind, entries, todo)
             elif kind != CLASS and kind != VALUE:

@@ -669,3 +669,14 @@ def test_arrays_that_functions_keep_may_change_in_place() -> None:
         array = kept()
         array += k // 2
         assert np.array_equal(frozen(Float(0, 0)), kept())
+
+
+def test_what_modules_answer_counts() -> None:
+    module = types.ModuleType("answering")
+    exec("value = 2.0\ndef __getattr__(name):\n    return value", module.__dict__)
+    frozen = dr.freeze(lambda x: x * module.anything)
+    for change, expected in ((lambda: None, 2), (lambda: setattr(module, "value", 3.0), 3),
+                             (lambda: setattr(module, "anything", 4.0), 4), (lambda: delattr(module, "anything"), 3)):
+        change()
+        for _ in range(2):
+            assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * expected)
