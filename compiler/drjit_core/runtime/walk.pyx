@@ -458,7 +458,7 @@ cdef class Walk:
         else:
             return False
         _set_place(self, node)
-        if self.order is not None and kind < FIRST_ELEMENTWISE:
+        if kind < FIRST_ELEMENTWISE and self.order is not None:
             self.order.append(node)
         return True
 
