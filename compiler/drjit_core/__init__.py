@@ -86,7 +86,16 @@ from .ir.apart import SHARED, apart
 from .ir.extents import Extent, size_of
 from .ir.number import number
 from .ir.packets import LONGEST_ROW
-from .ir.frames import closure_of, code_of, defaults_of, further_of, globals_of, is_internal, names_nothing
+from .ir.frames import (
+    closure_of,
+    code_of,
+    defaults_of,
+    further_of,
+    globals_of,
+    is_internal,
+    keyword_defaults_of,
+    names_nothing,
+)
 from .ir.labels import index_of, label_of, set_label
 from .ir.node import BAKED, PARAMETER, SHAPE, Node
 from .ir.products import add_outer_sums, outer_sums, products, require_matrix

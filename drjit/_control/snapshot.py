@@ -108,7 +108,7 @@ _DEEPEST = 4
 #: from the method of textures.
 _COMPUTES_VARIABLES = frozenset(("exec", "globals"))
 COMPUTES_ATTRIBUTES = frozenset((
-    "__dict__", "__getattribute__", "attrgetter", "dir", "getattr", "methodcaller", "vars"))
+    "__dict__", "__getattribute__", "attrgetter", "dir", "getattr", "hasattr", "methodcaller", "vars"))
 #: What variables of optimisers make of what they consist of when they are asked.
 _COMPUTED = frozenset(("duals", "slope"))
 #: What functions of other frameworks have: frozen functions call them, and do not look at what these know.
@@ -229,6 +229,9 @@ class Snapshot:
             elif kind == MODULE:
                 self.owners = [*self.owners, value]
                 entries = entries_of(value, kind)
+                answers = vars(value).get("__getattr__")  # for names that the module does not have
+                if type(answers) is FunctionType:
+                    todo.append(answers)
                 if entries:
                     self.add_entries(value, kind, entries, todo)
             elif kind != CLASS and kind != VALUE:
@@ -317,7 +320,7 @@ class Snapshot:
 
     def add_named(self) -> None:
         """Look at methods and functions that others find by their names in classes and modules, at all methods if names
-        are computed; and note what modules have by names that are used, whatever that is."""
+        are computed; and note what modules have by names that are used, or by any, whatever that is."""
         names: set[str] = set()
         functions = owners = 0
         while functions < len(self.functions) or owners < len(self.owners):
@@ -333,7 +336,9 @@ class Snapshot:
         for owner in self.owners:
             if type(owner) is ModuleType:
                 variables = vars(owner)
-                plain = [entry for name in names.intersection(variables) if kind_at(variables[name]) == VALUE
+                used = names.intersection(variables) if names.isdisjoint(COMPUTES_ATTRIBUTES) and not self.asks else [
+                    name for name in variables if name[:2] != "__"]
+                plain = [entry for name in used if kind_at(variables[name]) == VALUE
                          and not isinstance(variables[name], ArrayBase) for entry in (name, variables[name])]
                 self.held += (owner, MODULE, len(plain), *plain)
 

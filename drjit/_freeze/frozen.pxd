@@ -24,6 +24,7 @@ cdef class Entry:
     cdef public list sizes
     cdef public object general
     cdef public object settled
+    cdef public list kept
     cdef public object parts
     cdef public dict derivatives
     cdef public dict failures

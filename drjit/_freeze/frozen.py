@@ -61,8 +61,8 @@ _MOST_PLANS = 8
 class Entry:
     """One recording."""
 
-    __slots__ = ("baked", "derivatives", "failures", "general", "hits", "outcome", "parts", "pattern", "positions",
-                 "recording", "settled", "sizes", "used", "words")
+    __slots__ = ("baked", "derivatives", "failures", "general", "hits", "kept", "outcome", "parts", "pattern",
+                 "positions", "recording", "settled", "sizes", "used", "words")
 
     def __init__(self, recording: core.Recording, outcome: Outcome, inputs: Inputs, positions: list[int],
                  baked: dict[int, Any]) -> None:
@@ -80,6 +80,8 @@ class Entry:
         self.failures: dict[int, str] = {}
         self.words = inputs.words()
         self.parts = inputs.parts
+        #: Questions, with answers, about functions that keep their results, as they are after this call.
+        self.kept = inputs.kept()
         self.use()
         self.hits = 0
 
@@ -334,6 +336,9 @@ class Frozen:
         opaque = self._opaque.get(inputs.described, set())
         for entry in sorted(entries, key=lambda each: -each.used):
             if entry in tried:
+                continue
+            if any(read() != value for read, value in entry.kept):
+                inputs.reason = "a function that keeps its results has forgotten some"
                 continue
             arguments = [nodes[position] for position in entry.positions]
             if any(_constant(nodes[position]) != constant for position, constant in entry.baked.items()):
@@ -622,6 +627,7 @@ class Frozen:
         """Record the function, or a traversal of its graph."""
         shapes = inputs.shapes()
         kwargs = inputs.tree[1]
+        done: list[None] = []
 
         def body(*actuals: core.Node) -> list[core.Node]:
             given = [primal(node) for node in inputs.nodes]
@@ -664,6 +670,9 @@ class Frozen:
             outcome = Outcome(inputs, given, result, statements)
             if not mode:
                 outcome.note_gradients(given, before, () if scope is None else scope.postponed, state.recording)
+            inputs.roll_back(shapes)  # what the caller's arrays hold would have to be copied when the recording ends
+            done.append(None)
+            if not mode:
                 outcomes.append(outcome)
                 return outcome.nodes
             variables = [*[vertex for node in given if (vertex := vertex_of(node)) is not None], *outcome.variables()]
@@ -679,7 +688,8 @@ class Frozen:
             raise passed_on(error)  # noqa: B904
         finally:
             state.queued, state.queue, state.boundary = queue
-            inputs.roll_back(shapes)
+            if not done:
+                inputs.roll_back(shapes)
 
     # --- after a call -------------------------------------------------------------------------------------------------
 

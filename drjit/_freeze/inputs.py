@@ -35,7 +35,7 @@ from .._control.places import Change, reorder, restore
 from .._control.snapshot import COMPUTES_ATTRIBUTES, Snapshot, names_of
 from .._functions.creation import opaque
 from .._functions.evaluation import make_opaque
-from .._trees.contents import data_of, position_of, read_place, set_data, write_place
+from .._trees.contents import data_of, parts_of, position_of, read_place, set_data, write_place
 from .._trees.holders import has_array
 from .._trees.kinds import (
     CELL,
@@ -45,6 +45,7 @@ from .._trees.kinds import (
     LIST,
     MODULE,
     OBJECT,
+    REFERRING,
     TUPLE,
     VARIABLES,
     about,
@@ -134,15 +135,15 @@ def _by_identity(cls: Any) -> bool:
 
 
 def _environment() -> Any:
-    return os.environ.copy()
+    return frozenset(os.environ.items())
 
 
 def _context_of_decimals() -> Any:
     import decimal
 
     context = decimal.getcontext()
-    return context.prec, context.rounding, context.Emin, context.Emax, context.clamp, [
-        signal for signal, is_on in context.traps.items() if is_on]
+    return context.prec, context.rounding, context.Emin, context.Emax, context.clamp, tuple([
+        signal for signal, is_on in context.traps.items() if is_on])
 
 
 #: What functions find around them that no container shows, by the names that they ask with.
@@ -158,6 +159,18 @@ def _around(names: set[str], owners: Sequence[Any]) -> list[tuple[Callable[[], A
     if any(isinstance(owner, ABCMeta) for owner in owners):
         found[0] = get_cache_token
     return [(read, read()) for read in found.values()]
+
+
+def kept_by(function: Any) -> frozenset[Any]:
+    """What a function keeps that keeps its results, and what arrays among these hold."""
+    parts = parts_of(function, REFERRING)
+    return frozenset(map(_Same, [*parts, *[node for part in parts if isinstance(part, ArrayBase)
+                                           for node in part._nodes()]]))
+
+
+def _keeps(function: Any, results: frozenset[Any]) -> bool:
+    """Whether a function still keeps those results."""
+    return results <= kept_by(function)
 
 
 @remembered
@@ -301,9 +314,10 @@ def twins_of(nodes: Sequence[Node]) -> list[int]:
 class Inputs:
     """What one call depends on."""
 
-    __slots__ = ("_drawn", "_installed", "_large", "_made", "_numbers", "_replaced", "_spans", "around", "arrays",
-                 "containers", "data", "described", "flags", "function", "holders", "key", "names", "nodes", "own",
-                 "parts", "reason", "snapshot", "steps_before", "tree", "variables", "waiting")
+    __slots__ = ("_drawn", "_installed", "_items", "_large", "_made", "_numbers", "_replaced", "_spans", "_words",
+                 "around", "arrays", "containers", "data", "described", "flags", "function", "holders", "key",
+                 "names", "nodes", "own", "parts", "reason", "snapshot", "steps_before", "tree", "variables",
+                 "waiting")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any,
                  routes: Sequence[Route] = ()) -> None:
@@ -319,6 +333,9 @@ class Inputs:
         self._installed: dict[tuple[int, Any], Any] = {}
         #: The tuples that it finds, by those in whose places they are.
         self._replaced: dict[int, Any] = {}
+        #: What :meth:`entries` and :meth:`words` have found.
+        self._items: list[tuple[Any, int, list[tuple[Any, Any, bool]]]] = []
+        self._words: dict[str, str] | None = None
         snapshot.add(self.tree)
         own = len(snapshot.held)
         self.function = function
@@ -367,10 +384,13 @@ class Inputs:
         #: The names that functions mention; ``None`` if they may mention any.
         self.names = None if snapshot.asks or names & COMPUTES_ATTRIBUTES else names
         self.around = _around(names, snapshot.owners)
+        self._items = list(self._entries())
         parts: Any = tuple([self._part(container, kind, [item for item in items if item[2]])
                             for container, kind, items in self.entries()])
-        parts += (frozenset(map(_Same, snapshot.codes)), *[repr(value) for _, value in self.around], *[
+        parts += (frozenset(map(_Same, snapshot.codes)), *[value for _, value in self.around], *[
             (None if code is None else _Same(code), left) for _, (code, left, _) in self.waiting])
+        self.around += [(functools.partial(getattr, owner, "__bases__"), owner.__bases__)
+                        for owner in snapshot.owners if isinstance(owner, type)]
         for owner, counts in found:
             self.variables.append(_Variable(owner, len(self.arrays), counts))
             self.arrays.append(owner.array())
@@ -411,7 +431,7 @@ class Inputs:
 
     def entries(self) -> Iterator[tuple[Any, int, list[tuple[Any, Any, bool]]]]:
         """The containers, with what was in them, and whether that counts."""
-        for container, kind, items in self._entries():
+        for container, kind, items in self._items:
             if self._made:
                 items = [(key, self._made[id(container), key].array if (id(container), key) in self._made else value,
                           counts) for key, value, counts in items]
@@ -435,7 +455,9 @@ class Inputs:
 
     def _part(self, container: Any, kind: int, items: Sequence[tuple[Any, Any, bool]]) -> Any:
         """The part of the key that a container makes."""
-        cls = type(container) if kind not in (CLASS, MODULE) else _Same(container)
+        cls: Any = type(container) if kind not in (CLASS, MODULE) else _Same(container)
+        if kind == CLASS:
+            cls = cls, tuple(map(_Same, container.__bases__))
         if kind in (LIST, TUPLE, CELL):
             return (cls, *[self._token(value) for _, value, _ in items])
         return (cls, *[(type(key), key, self._token(value)) for key, value, _ in items])
@@ -524,7 +546,7 @@ class Inputs:
                 if kind != TUPLE:
                     write_place(container, DICT if kind == VARIABLES else kind, key, value)
         if any(kind == TUPLE for _, kind, *_ in self._made.values()):
-            for container, kind, items in self._entries():
+            for container, kind, items in self._items:
                 for key, value, _ in items if kind != TUPLE and container is not self.tree else ():
                     if isinstance(value, tuple) and (other := self._with_numbers(value)) is not value:
                         self._installed[id(container), key] = other
@@ -603,6 +625,11 @@ class Inputs:
                        if key not in small and (isinstance(value, set) or buffer_of(value) is not None)]
         self._drawn = [(generator, _state_of(generator)) for generator in _host_generators(self.snapshot, self.names)]
 
+    def kept(self) -> list[tuple[Callable[[], Any], Any]]:
+        """How to find out whether functions that keep their results have forgotten any since, or have others."""
+        return [(functools.partial(_keeps, function, kept_by(function)), True)
+                for function, _ in self.snapshot.caches]
+
     def changed_data(self) -> list[tuple[int, Any]]:
         """The numbers of the data that the function has changed, and what it holds now."""
         changed = [value for value, before in self.snapshot.data if data_of(value) != before]
@@ -670,6 +697,8 @@ class Inputs:
 
     def words(self) -> dict[str, str]:
         """What counts, for people, by where it is."""
+        if self._words is not None:
+            return self._words
         found: dict[str, str] = {}
         for path, _, value in self._paths():
             if id(value) in self._numbers:
@@ -680,6 +709,7 @@ class Inputs:
             else:
                 text = repr(value)
                 found[path] = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+        self._words = found
         return found
 
     def route_to(self, path: str, exactly: bool = False) -> Route | None:

@@ -239,7 +239,7 @@ def _read_entry(data: Mapping[str, Any], unpacker: Unpacker) -> Entry:
     entry.general, entry.settled = data["general"], data["settled"]
     entry.derivatives = {mode: unpacker.recording(data[name]) for name, mode in MODES.items() if name in data}
     entry.failures = {MODES[name]: text for name, text in data["failures"].items()}
-    entry.words, entry.hits, entry.used = data["words"], 0, 0
+    entry.words, entry.hits, entry.used, entry.kept = data["words"], 0, 0, []
     return entry
 
 

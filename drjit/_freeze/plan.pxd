@@ -1,7 +1,7 @@
 cimport cython
 
 from drjit_core.ir.dual cimport primal, vertex_of
-from drjit_core.ir.frames cimport code_of, defaults_of
+from drjit_core.ir.frames cimport code_of, defaults_of, keyword_defaults_of
 from drjit_core.ir.node cimport Node
 from drjit._base.handle cimport Handle, fresh_array
 from drjit._trees.contents cimport contents_of, entries_of

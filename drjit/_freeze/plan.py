@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, code_of, defaults_of, literal, primal, vertex_of
+from drjit_core import KIND, code_of, defaults_of, keyword_defaults_of, literal, primal, vertex_of
 
 from .._access.store import owner_of
 from .._base.array import ArrayBase
@@ -105,7 +105,7 @@ class Plan:
         #: The recording, and what is tracked where it serves.
         self.entry, self.scope = entry, scope
         self.count = len(inputs.containers)
-        self.around = inputs.around
+        self.around = [*inputs.around, *entry.kept]
         self.functions = [(each, each.__code__, each.__defaults__, each.__kwdefaults__)
                            for each in inputs.snapshot.functions]
         #: The variables that optimisers keep: their types, steps if they count, whether they do, and types and shapes
@@ -268,7 +268,7 @@ class Plan:
                     return None
         for function, code, defaults, others in self.functions:
             if code_of(function) is not code or defaults_of(function) is not defaults or \
-                    function.__kwdefaults__ is not others:
+                    keyword_defaults_of(function) is not others:
                 return None
         for position in range(len(found.variables)):
             owner, number, counts = found.variables[position]

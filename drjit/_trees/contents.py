@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import deque
 from contextvars import Context, ContextVar
-from types import CodeType, CoroutineType, GeneratorType, MappingProxyType, MethodType, ModuleType
+from types import CellType, CodeType, CoroutineType, GeneratorType, MappingProxyType, MethodType, ModuleType
 from typing import Any, cast
 
 from drjit_core import closure_of, defaults_of, further_of
@@ -89,7 +89,8 @@ def entries_of(container: Any, kind: int) -> dict[Any, Any]:
     if kind == DICT:
         return container if type(container) is dict else dict(container.items())
     if kind == CLASS:
-        return dict(vars(container))
+        attributes: dict[Any, Any] = vars(container).copy()
+        return attributes
     if kind == MODULE:
         return _module_variables(container)
     if kind == GENERATOR:
@@ -139,7 +140,7 @@ def share_attributes(stand: Any, original: Any) -> bool:
 def contents_of(cell: Any) -> Any:
     """What is in a variable of an enclosing function, or of a context."""
     try:
-        return cell.get() if isinstance(cell, ContextVar) else cell.cell_contents
+        return cell.cell_contents if type(cell) is CellType else cell.get()
     except (ValueError, LookupError):
         return MISSING
 

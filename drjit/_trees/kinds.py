@@ -217,8 +217,9 @@ def is_of_library(function: FunctionType) -> bool:
 def _is_of_library(module: ModuleType | None, name: str) -> bool:
     """Whether a module of some name is none of the user's: a package that has been installed and uses Dr.Jit is."""
     package = name.partition(".")[0]
-    return is_own(name) or package in sys.stdlib_module_names or "site-packages" in (
-        getattr(module, "__file__", None) or "") and not _is_program(package)
+    place = getattr(module, "__dict__", {}).get("__file__")  # a module may answer for any name
+    return is_own(name) or package in sys.stdlib_module_names or "site-packages" in (place or "") and not _is_program(
+        package)
 
 
 def _is_program(package: str) -> bool:

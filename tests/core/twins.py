@@ -223,7 +223,7 @@ def of_frames() -> Iterator[Any]:
     closing.seen = "an attribute"  # type: ignore[attr-defined]
     for function in (plain, closing, lambda: None, lambda *, by=2: by, attempt, of_frames):
         cells = frames.closure_of(function)
-        yield frames.further_of(function), frames.names_nothing(function.__code__)
+        yield frames.further_of(function), frames.keyword_defaults_of(function), frames.names_nothing(function.__code__)
         yield (frames.code_of(function) is function.__code__, frames.defaults_of(function), None if cells is None else
                [cell is own for cell, own in zip(cells, function.__closure__, strict=True)],
                frames.globals_of(function) is function.__globals__)

@@ -591,3 +591,92 @@ def test_what_is_around_the_function_counts(read: Callable[[], float], monkeypat
     finally:
         dr.set_log_level(level)
     assert frozen.n_recordings == 3
+
+
+def test_classes_may_come_to_derive_from_others() -> None:
+    class One:
+        scale = 1
+
+    class Two:
+        scale = 2
+
+    class Derived(One):
+        pass
+
+    frozen, value = dr.freeze(lambda x, owner: x * owner.scale), Derived()
+    for base in (One, One, Two, Two, One):
+        Derived.__bases__ = (base,)
+        assert np.array_equal(frozen(Float(1, 2), value), Float(1, 2) * base.scale)
+    assert frozen.n_recordings == 2
+
+
+@pytest.mark.parametrize("make", [types.SimpleNamespace, lambda: types.ModuleType("settings")],
+                         ids=["object", "module"])
+def test_attributes_whose_names_are_computed_count(make: Callable[[], Any]) -> None:
+    def body(x: Any, owner: Any, name: str) -> Any:
+        return x * getattr(owner, "the_" + name, 7) + hasattr(owner, "an" + "other")
+
+    frozen, owner = dr.freeze(body), make()
+    steps: list[Callable[[], Any]] = [
+        lambda: None, lambda: setattr(owner, "the_scale", 2), lambda: setattr(owner, "another", 0),
+        lambda: setattr(owner, "the_scale", 3), lambda: delattr(owner, "the_scale")]
+    for number, step in enumerate(steps, 1):
+        step()
+        for _ in range(2):
+            assert np.array_equal(frozen(Float(1, 2), owner, "scale"), body(Float(1, 2), owner, "scale"))
+        assert frozen.n_recordings == number
+
+
+@pytest.mark.parametrize("keep", [functools.cache, functools.lru_cache(4)], ids=["all", "some"])
+@pytest.mark.parametrize("make", [float, lambda value: Float(value, 1) + 0, lambda value: {"scale": Float(value)}],
+                         ids=["number", "array", "arrays"])
+def test_results_that_functions_keep_and_forget(keep: Any, make: Any) -> None:
+    """As long as they keep those of the recorded call, replays find what the function would find."""
+    value = 2.0
+
+    @keep
+    def kept(n: int) -> Any:
+        return make(value * n)
+
+    def scale(n: int) -> Any:
+        found = kept(n)
+        return found["scale"] if isinstance(found, dict) else found
+
+    kept(3)  # else the first call would find nothing, and the second one an array that might be any other
+    frozen, x = dr.freeze(lambda x: x * scale(3)), Float(1, 2)
+    for change, expected, recordings in ((None, 6, 1), (4, 6, 1), (None, 6, 1), (kept.cache_clear, 15, 2),
+                                         (5, 15, 2), (None, 15, 2)):
+        if callable(change):
+            change()
+            value = 5.0
+            kept(3)
+        elif change is not None:
+            kept(change)
+        for _ in range(2):
+            assert frozen(x)[0] == expected
+            assert np.array_equal(frozen(x), x * scale(3))
+        if not isinstance(kept(3), dict):  # else arrays in all that is kept are inputs
+            assert frozen.n_recordings == recordings, change
+
+
+def test_arrays_that_functions_keep_may_change_in_place() -> None:
+    @functools.cache
+    def kept() -> Any:
+        return Float(1, 2) + 0
+
+    frozen = dr.freeze(lambda x: x + kept())
+    for k in range(4):
+        array = kept()
+        array += k // 2
+        assert np.array_equal(frozen(Float(0, 0)), kept())
+
+
+def test_what_modules_answer_counts() -> None:
+    module = types.ModuleType("answering")
+    exec("value = 2.0\ndef __getattr__(name):\n    return value", module.__dict__)
+    frozen = dr.freeze(lambda x: x * module.anything)
+    for change, expected in ((lambda: None, 2), (lambda: setattr(module, "value", 3.0), 3),
+                             (lambda: setattr(module, "anything", 4.0), 4), (lambda: delattr(module, "anything"), 3)):
+        change()
+        for _ in range(2):
+            assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * expected)

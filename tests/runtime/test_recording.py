@@ -66,6 +66,8 @@ from drjit_core.ir.extents import Extent
 from drjit_core.ir.node import node_count
 from drjit_core.ops.table import LITERAL, PHI
 from drjit_core.passes.domain import WIDE_EXTENT
+from drjit_core.rooms import compiled
+from drjit_core.runtime.backends import LLVM
 from drjit_core.runtime.buffer import Buffer
 from drjit_core.runtime.cpu.backend import CPU
 from drjit_core.runtime.cpu.target import CPU_TARGET
@@ -269,6 +271,26 @@ def test_replays_give_what_tracing_gives(case: tuple[Function, Arguments, Argume
         for now, then in zip(contents(arguments), before, strict=True):
             assert_same_bits(now, then, "argument")
         assert len(recorded.recordings) == number_of_recordings, [len(values(node)) for node in arguments]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].__name__)
+def test_kernels_that_are_known_are_noted_as_their_programs_are(case: tuple[Function, Arguments, Arguments]) -> None:
+    function, alike, others = case
+    for arguments in (*alike, *others):
+        with scoped_set_flag(JitFlag.KernelHistory, True):  # which the short way knows nothing of
+            expected, _ = record(function, arguments)
+        shortly = LLVM.recipes.launches
+        found, results = record(function, arguments)
+        if compiled and arguments is alike[0] and function in (
+                    saxpy, mean, normalised, positions, lookup, of_two_sizes, same_twice):
+            assert LLVM.recipes.launches > shortly, "a straight kernel went the general way"
+        assert found.is_like(expected)
+        assert found.contents()[2:12] == expected.contents()[2:12]
+        for one, other in zip(found.stages, expected.stages, strict=True):
+            assert (one.course, one.units, one.arrays, one.releases) == (
+                other.course, other.units, other.arrays, other.releases)
+        for node, correct in zip(contents(results), contents(function(*arguments)), strict=True):
+            assert_same_bits(node, correct, function.__name__)
 
 
 @pytest.mark.parametrize("type_", ALL_TYPES, ids=name_of)

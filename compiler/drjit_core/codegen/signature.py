@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..ir.expansion import count_updates
@@ -18,9 +18,10 @@ from ..ops.table import EVALUATED, IS_INDEXED, LITERAL, SCATTER, VIEW
 from ..passes.domain import WIDE_EXTENT
 from ..types import TYPES, ReduceOp
 from .program import Program, streamed_bytes
-from .target import Interval
+from .target import Interval, Target
 
-__all__ = ["Decision", "Role", "Signature", "Slot", "decisions_of", "signature_of", "slots_of"]
+__all__ = ["Decision", "Role", "Signature", "Slot", "decisions_of", "signature_of", "slots_of",
+           "straight_decisions"]
 
 
 class Role(enum.StrEnum):
@@ -137,13 +138,37 @@ class Decision(NamedTuple):
         return cls(interval.what, memory if interval.of_memory else None, interval.low, interval.high)
 
 
+def straight_decisions(target: Target, width: int, order: Iterable[Node], streamed: int) -> Iterator[Decision]:
+    """What :func:`decisions_of` says of a flat program that reads, computes, stores and adds up, and nothing else; of
+    the nodes that access memory by index, in order, and the bytes of an element that are read and stored by position.
+    """
+    yield _of_width(width)
+    for node in order:
+        if IS_INDEXED[node.kind]:
+            yield from _of_access(target, node)
+    if streamed:
+        yield Decision.of(target.streams_holds(width, streamed))
+
+
+def _of_width(width: int) -> Decision:
+    """What was decided by the width of a kernel alone."""
+    if width == 1:
+        return Decision("one element", None, 1, 1)
+    return Decision("width of positions", None, *((2, _NARROW) if width <= _NARROW else (_NARROW + 1, math.inf)))
+
+
+def _of_access(target: Target, node: Node) -> Iterator[Decision]:
+    """What was decided by the sizes of arrays that a node accesses by index."""
+    for memory in memory_of(node):
+        size = memory.size
+        yield Decision("width of indices", memory, *((1, _NARROW) if size <= _NARROW else (_NARROW + 1, math.inf)))
+        yield Decision.of(target.large_holds(size, TYPES[memory.type].size), memory)
+
+
 def decisions_of(program: Program) -> Iterator[Decision]:
     """Everything that the key of a program owes to sizes rather than to the graph."""
     width = program.width
-    if width == 1:
-        yield Decision("one element", None, 1, 1)
-    else:
-        yield Decision("width of positions", None, *((2, _NARROW) if width <= _NARROW else (_NARROW + 1, math.inf)))
+    yield _of_width(width)
     for begin in program.stack:  # the number of entries follows from both
         yield Decision("arrays on the stack", None, width, width)
         yield Decision("array on the stack", begin, begin.size, begin.size)
@@ -154,10 +179,7 @@ def decisions_of(program: Program) -> Iterator[Decision]:
             nodes += target.order
             targets += (site.programs for site in target.calls.values())
     for node in [node for node in nodes if IS_INDEXED[node.kind]]:
-        for memory in memory_of(node):
-            size = memory.size
-            yield Decision("width of indices", memory, *((1, _NARROW) if size <= _NARROW else (_NARROW + 1, math.inf)))
-            yield Decision.of(program.target.large_holds(size, TYPES[memory.type].size), memory)
+        yield from _of_access(program.target, node)
     for node in program.scatters:
         if node.attr != ReduceOp.Identity.value and node.d0 is not None and node.d0.kind != SCATTER:
             for interval in program.target.strategy_holds(node.payload, node.size, width):

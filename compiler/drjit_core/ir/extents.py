@@ -13,8 +13,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn, SupportsIndex
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self, SupportsIndex
 
 from ..flags import state
 from .node import Node
@@ -23,25 +22,44 @@ __all__ = ["CONSTANT", "CONTENT", "OPERATION", "SIZE", "VALUE", "Content", "Expr
            "Operation", "Size", "Terms", "Value", "common_size", "number_of", "size_of", "sized", "sized_as", "words"]
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class _OfNumber:
+    """An expression that a number tells all about: there is one object for each."""
+
+    __slots__ = ("argument",)
+    argument: int
+    _known: ClassVar[dict[int, Any]]
+
+    def __init_subclass__(cls) -> None:
+        cls._known = {}
+
+    def __new__(cls, argument: int) -> Self:
+        found: Self | None = cls._known.get(argument)
+        if found is None:
+            found = super().__new__(cls)
+            found.argument = argument
+            found = cls._known.setdefault(argument, found)
+        return found
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.argument})"
+
+
+class Size(_OfNumber):
     """The number of elements of an argument."""
 
-    argument: int
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(_OfNumber):
     """The value of an argument that is a literal."""
 
-    argument: int
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(_OfNumber):
     """A number that launches find, which the host reads in between: the first, the second …"""
 
-    reading: int
+    __slots__ = ()
 
 
 class Operation:
@@ -99,6 +117,9 @@ class Terms:
     def number(self, expression: Expression) -> int:
         """The number of an expression.  (Constants of different types are different: Python takes 1 and 1.0 for equal.)
         """
+        known = self._found(expression)
+        if known is not None:
+            return known
         stack = [expression]
         while stack:
             part = stack[-1]
@@ -127,7 +148,7 @@ class Terms:
             key = expression.__class__, expression
             row = (SIZE, expression.argument, ()) if isinstance(expression, Size) else \
                 (VALUE, expression.argument, ()) if isinstance(expression, Value) else \
-                (CONTENT, expression.reading, ()) if isinstance(expression, Content) else (CONSTANT, expression, ())
+                (CONTENT, expression.argument, ()) if isinstance(expression, Content) else (CONSTANT, expression, ())
         number = self._known.get(key)
         if number is None:
             number = self._known[key] = len(self.rows)
@@ -148,7 +169,7 @@ def words(expression: Expression, depth: int = 6) -> str:
     if isinstance(expression, Value):
         return f"argument {expression.argument}"
     if isinstance(expression, Content):
-        return f"number {expression.reading} that was read"
+        return f"number {expression.argument} that was read"
     if not isinstance(expression, Operation):
         return str(expression)
     if not depth:

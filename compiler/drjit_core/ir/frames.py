@@ -9,8 +9,8 @@ import sys
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
-__all__ = ["closure_of", "code_of", "defaults_of", "further_of", "globals_of", "is_internal", "names_nothing",
-           "user_place"]
+__all__ = ["closure_of", "code_of", "defaults_of", "further_of", "globals_of", "is_internal", "keyword_defaults_of",
+           "names_nothing", "user_place"]
 
 #: Frames of these packages are not the user's, nor are those of the module by which they enter contexts.
 _INTERNAL = ("drjit_core", "drjit", "contextlib")
@@ -57,6 +57,11 @@ def defaults_of(function: FunctionType) -> tuple[Any, ...] | None:
 def globals_of(function: FunctionType) -> dict[str, Any]:
     """The variables of its module."""
     return function.__globals__
+
+
+def keyword_defaults_of(function: FunctionType) -> dict[str, Any] | None:
+    """The values of parameters that may be left out and are given by name only."""
+    return function.__kwdefaults__
 
 
 def further_of(function: FunctionType) -> tuple[Any, ...] | None:

@@ -88,6 +88,12 @@ cpdef dict globals_of(object function):
     return <dict> PyFunction_GetGlobals(function)
 
 
+cpdef object keyword_defaults_of(object function):
+    """The values of parameters that may be left out and are given by name only."""
+    cdef PyObject* found = PyFunction_GetKwDefaults(function)
+    return None if found == NULL else <object> found
+
+
 cpdef tuple further_of(object function):
     """What else it refers to, if it does: the values of keywords that may be left out, and its attributes."""
     cdef PyObject* keywords = PyFunction_GetKwDefaults(function)

@@ -264,6 +264,9 @@ class ShortWay(Protocol):
     def target_number(self) -> int:
         """A number for what the backend's programs are assembled for just now."""
 
+    def launch_straight(self, roots: list[Any], width: int, recorder: Any, /) -> bool:
+        """Launch a kernel of a plan, which a recorder notes, if that can be done without a program; whether it was."""
+
     def replay(self, stages: list[Any], nodes: list[Any], sizes: list[Any], /) -> None:
         """Launch stages for nodes, by their places, and sizes, by their numbers.  The caller holds the lock."""
 

@@ -13,7 +13,7 @@ from typing import Any
 from ..codegen.program import Program, assemble
 from ..codegen.records import layout_of
 from ..codegen.target import Target
-from ..flags import DEBUG, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
+from ..flags import DEBUG, EXCEPTIONAL, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
 from ..ir import build
 from ..ir import node as nodes
 from ..ir.node import Node
@@ -34,9 +34,11 @@ _log = logging.getLogger("drjit")
 def evaluate_by_kernels(backend: KernelBackend, roots: list[Node], listener: Listener | None = None) -> None:
     """Plan the kernels that nodes need, and launch them in order; a listener, by default the recording, notes them."""
     target = backend.target()
-    if listener is None and state.recording is not None:
-        state.recording.require(backend)
-        listener = state.recording
+    recorder = state.recording if listener is None else None
+    if recorder is not None:
+        recorder.require(backend)
+        listener = recorder
+    shortly = recorder is not None and not state.flags & EXCEPTIONAL and not _log.isEnabledFor(logging.INFO)
     kernels = plan(roots, target)
     if _log.isEnabledFor(logging.INFO):
         _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
@@ -45,7 +47,8 @@ def evaluate_by_kernels(backend: KernelBackend, roots: list[Node], listener: Lis
         kernel = kernels.pop()  # what a kernel has stored must not live longer than what needs it
         if kernel.is_step:
             launch_step(backend, kernel, listener)
-        else:
+        elif not shortly or kernel.undefined or kernel.stack or not kernel.domain.is_flat or \
+                not backend.recipes.launch_straight(kernel.outputs, kernel.width, recorder):
             launch(backend, target, kernel, listener)
 
 
@@ -108,7 +111,7 @@ def launch(backend: KernelBackend, target: Target, kernel: Kernel, listener: Lis
             _commit(backend, program, outputs, tables, backend.submitted())
         raise
     if listener is not None:
-        listener.end(program)
+        listener.end()
     if flags & LAUNCH_BLOCKING:
         backend.wait()
     if flags & KERNEL_HISTORY:

@@ -3,9 +3,9 @@
 What :mod:`.launch` does for any kernel is done for straight kernels in one walk over the graph (see :mod:`.walk`),
 which makes a program's key and its parameters without the program; a kernel that is known by that key is launched at
 once. Steps whose operands are in memory are launched by what is known of steps of their structure. All other graphs
-have *recipes*: what is launched for a graph of some structure, and with what. Whatever else there is to do (a kernel
-that is not known, a recording, debug mode, a history, log lines) is left to the general way. This form leaves
-everything to it.
+have *recipes*: what is launched for a graph of some structure, and with what. While a recording is made, straight
+kernels go this way as well. Whatever else there is to do (a kernel that is not known, what else a recording launches,
+debug mode, a history, log lines) is left to the general way. This form leaves everything to it.
 
 Nothing here knows one backend from another: each has :class:`Recipes` of its own, and a :class:`~.native.Native` that
 launches for it.
@@ -43,6 +43,10 @@ class Recipes:
     def replay(self, steps: list[Stage], nodes: list[Any], sizes: Sequence[int], /) -> None:
         """Launch stages for nodes, by their places, and sizes, by their numbers.  The caller holds the lock."""
         relaunch.run(self.native.backend, steps, nodes, sizes)  # type: ignore[arg-type]
+
+    def launch_straight(self, roots: list[Node], width: int, recorder: Any, /) -> bool:
+        """Launch a kernel of a plan, which a recorder notes, if it is straight; whether it was done."""
+        return False
 
     def key_of(self, roots: list[Node], /) -> tuple[bytes, list[int]] | None:
         """For tests: key and parameters (those of outputs are 0) of the one kernel of some nodes, or ``None``."""

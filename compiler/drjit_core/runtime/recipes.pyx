@@ -27,10 +27,7 @@ from .native cimport Entry, Native
 from .walk cimport Walk, bits_of, bytes_of, larger, width_of
 
 from ..codegen.signature import Role, decisions_of
-from ..flags import DEBUG as _DEBUG
-from ..flags import KERNEL_HISTORY as _KERNEL_HISTORY
-from ..flags import LAUNCH_BLOCKING as _LAUNCH_BLOCKING
-from ..flags import PRINT_IR as _PRINT_IR
+from ..flags import EXCEPTIONAL as _EXCEPTIONAL_FLAGS
 from ..ir.node import PARAMETER as _PARAMETER
 from ..ops import table
 from ..passes.domain import flat
@@ -45,7 +42,7 @@ cdef extern from "Python.h":
     unsigned long long PyLong_AsUnsignedLongLongMask(object) except? 0xFFFFFFFFFFFFFFFF
 
 cdef object _INPUT = Role.INPUT, _MEMORY = Role.MEMORY, _LITERAL = Role.LITERAL
-cdef long long _EXCEPTIONAL = _DEBUG | _KERNEL_HISTORY | _LAUNCH_BLOCKING | _PRINT_IR
+cdef long long _EXCEPTIONAL = _EXCEPTIONAL_FLAGS
 cdef int PARAMETER = _PARAMETER
 cdef int LITERAL = table.LITERAL, UNDEFINED = table.UNDEFINED, EVALUATED = table.EVALUATED
 cdef int STEP = table.STEP, REDUCE = table.REDUCE
@@ -126,9 +123,9 @@ class _Straight:
 
     def begin(self, program, kernel):
         """The program is about to be launched."""
-        self.found = program.key, kernel, kernel.course(program)
+        self.found = kernel, kernel.course(program)
 
-    def end(self, program):
+    def end(self):
         """It has been launched."""
 
 
@@ -270,8 +267,8 @@ cdef class Recipes:
 
     # --- straight kernels --------------------------------------------------------------------------------------------
 
-    cdef bint evaluate_straight(self, list roots) except -1:
-        """Give values to nodes, if all kernels are straight ones; whether it was done."""
+    cdef bint evaluate_straight(self, list roots, object recorder) except -1:
+        """Give values to nodes, if all kernels are straight ones; whether it was done.  A recorder notes it."""
         cdef Node root
         cdef int64_t width
         cdef bint several = False
@@ -283,7 +280,7 @@ cdef class Recipes:
                 several = several or width_of(root) != width
             roots.sort(key=_id_of)
         if not several:
-            return self._run(roots, width)
+            return self._run(roots, width, recorder)
         if not self.walk.are_straight(roots):  # then no kernel is launched
             return False
         roots.sort(key=_place_in_plan)
@@ -294,19 +291,32 @@ cdef class Recipes:
             while position < count and width_of(<Node> roots[position]) == width:
                 group.append(roots[position])
                 position += 1
-            if not self._run(group, width):
+            if not self._run(group, width, recorder):
                 raise AssertionError("a kernel was straight a moment ago, and is not any more")
         return True
 
-    cdef bint _run(self, list roots, int64_t width) except -1:
+    def launch_straight(self, list roots, int64_t width, object recorder):
+        """Launch a kernel of a plan, which a recorder notes, if it is straight; whether it was done."""
+        return self.begin() and self._run(roots, width, recorder)
+
+    cdef bint _run(self, list roots, int64_t width, object recorder) except -1:
         """Bind and launch one kernel; whether that was possible."""
         cdef Walk walk = self.walk
         cdef Entry entry
         cdef Node root
         cdef Py_ssize_t reductions = 0
         cdef uint64_t h
-        if not walk.bind(roots, width):
-            return False
+        cdef list order = None, sources = None
+        if recorder is None:
+            if not walk.bind(roots, width):
+                return False
+        else:
+            try:
+                if not walk.bind_noting(roots, width):
+                    return False
+                order, sources = walk.order, walk.sources
+            finally:
+                walk.order = walk.sources = None
         h = walk.hash()
         entry = self.entries.get(h)
         if entry is None or not walk.has_key(entry.key):
@@ -315,24 +325,47 @@ cdef class Recipes:
             entry = self.native.find(walk, width, reductions)
             if entry is None:
                 root = None
-                self._run_new(roots, width, h)
+                order = sources = None
+                self._run_new(roots, width, h, recorder)
                 return True
             self._enter(h, walk.key_bytes(), entry)
             if entry.is_counted:
                 explain.note(entry.key, entry.kernel.hash)
         self.native.use(entry, width)
+        if recorder is not None:
+            self._tell(recorder, entry, roots, width, order, sources)
         self._launch(entry, roots, width, 1)
+        if recorder is not None:
+            recorder.end()
         return True
 
-    cdef bint _run_new(self, list roots, int64_t width, uint64_t h) except -1:
+    cdef bint _tell(self, object recorder, Entry entry, list roots, int64_t width, list order, list sources) except -1:
+        """Let a recorder note a launch that is about to be made, with the parameters that were made last."""
+        cdef Walk walk = self.walk
+        cdef Node root
+        cdef Py_ssize_t position
+        cdef list stored = [], reduced = [], words = [walk.parameters[position]
+                                                     for position in range(walk.parameter_count)]
+        for position in range(len(roots)):
+            root = <Node> roots[position]
+            (reduced if root.kind == REDUCE else stored).append((root, walk.slots[position]))
+        recorder.begin_straight(self.native.target, entry.kernel, entry.course, width, words, order, sources,
+                                stored + reduced, walk.input_count, walk.streamed_bytes())
+        return True
+
+    cdef bint _run_new(self, list roots, int64_t width, uint64_t h, object recorder) except -1:
         """Launch a kernel that is not known."""
-        listener = _Straight()
+        cdef bytes key = self.walk.key_bytes()
+        listener = _Straight() if recorder is None else recorder
         self.native.look()
         kernel = Kernel(0, flat(width))
         kernel.outputs = roots
         _launch_any(self.native.backend, self.native.target, kernel, listener)
-        if listener.found is not None:
-            key, kernel, course = listener.found
+        if recorder is not None:
+            stage = recorder.stages[-1]
+            self._enter(h, key, self.native.enter(stage.kernel, stage.course))
+        elif listener.found is not None:
+            kernel, course = listener.found
             self._enter(h, key, self.native.enter(kernel, course))
         return True
 
@@ -704,12 +737,16 @@ def evaluate(backend, list roots):
     """Give values to nodes.  The caller holds the lock."""
     cdef Context context = current()
     cdef Recipes recipes
-    if context.recording is None and not context.flags & _EXCEPTIONAL and \
-            (_levels.get(INFO) is False or not _log.isEnabledFor(INFO)):
+    recorder = context.recording
+    if not context.flags & _EXCEPTIONAL and (_levels.get(INFO) is False or not _log.isEnabledFor(INFO)):
         recipes = backend.recipes
-        if recipes.begin():
+        if recorder is not None:
+            recorder.require(backend)
+            if recipes.begin() and recipes.evaluate_straight(roots, recorder):
+                return
+        elif recipes.begin():
             if len(roots) == 1 and (<Node> roots[0]).kind == STEP and recipes.launch_one(<Node> roots[0], roots):
                 return
-            if recipes.evaluate_straight(roots) or recipes.run_recipe(roots):
+            if recipes.evaluate_straight(roots, None) or recipes.run_recipe(roots):
                 return
     evaluate_by_kernels(backend, roots)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..codegen.program import Program
-from ..codegen.signature import Role, Slot, decisions_of
+from ..codegen.signature import Decision, Role, Slot, decisions_of, straight_decisions
 from ..codegen.target import Target
 from ..ir import build
 from ..ir.extents import Content, Expression, Extent, Guard, Operation, Size, Terms, Value, words
@@ -37,6 +37,7 @@ from ..ops.table import (
     DUAL,
     EVALUATED,
     FETCH,
+    FIRST_ELEMENTWISE,
     INVALID,
     IS_INDEXED,
     LITERAL,
@@ -52,6 +53,23 @@ from .buffer import Buffer
 from .stages import Listener, Made, Stage
 
 __all__ = ["Constant", "HostCall", "Reading", "Recorder"]
+
+
+class _Places:
+    """The places of buffers, which may go, and leave their identities to others."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Buffer], int]] = {}
+
+    def get(self, buffer: Buffer) -> int | None:
+        """The place of a buffer, if it has one."""
+        found = self._known.get(id(buffer))
+        return found[1] if found is not None and found[0]() is buffer else None
+
+    def __setitem__(self, buffer: Buffer, place: int) -> None:
+        self._known[id(buffer)] = weakref.ref(buffer), place
 
 
 class Constant(NamedTuple):
@@ -112,7 +130,7 @@ class Recorder(Listener):
         self.captured: dict[int, Node] = {}  #: Captured arrays, by place: inputs of each replay.
         self.extents: list[Expression | None] = [None] * len(arguments)  # numbers of elements, by place
         self._values: dict[int, Expression] = {}  # of constants of unknown value
-        self._places: weakref.WeakKeyDictionary[Buffer, int] = weakref.WeakKeyDictionary()
+        self._places = _Places()
         self._own: set[int] = set()  # places of what the launches allocate, and may write to
         self._outputs: list[tuple[Node, int]] = []  # of what is being launched
         self._width: Expression = 1
@@ -137,7 +155,7 @@ class Recorder(Listener):
         """What the function gets for its arguments: nodes of their own, as others mean the arrays at hand."""
         actuals: list[Any] = []
         arrays: dict[int, Node] = {}
-        memory = Counter(node.payload for node in arguments if node.kind == EVALUATED)
+        memory = Counter(node.payload for node in arguments if node.kind == EVALUATED) if donated else {}
         for number, node in enumerate(arguments):
             actual = node
             if node.kind == LITERAL:
@@ -255,7 +273,8 @@ class Recorder(Listener):
         if found is not None or node.size <= 1:
             return node.size if found is None else found
         leaves: list[Expression] = []
-        stack, seen = [node], {node.id}
+        inner: list[int] = []  # ids of what has the same expression, since guards say that those of leaves are equal
+        stack, seen, size, all_follow = [node], {node.id}, node.size, True
         while stack:
             part = stack.pop()
             known = self.sizes.get(part.id)
@@ -268,11 +287,16 @@ class Recorder(Listener):
             elif part.kind <= UNDEFINED or part.kind in (COUNTER, ACCESS, REDUCE):
                 leaves.append(self._presume_of(part.size))
             else:
-                for operand in _sized_alike(part, node.size):
+                inner.append(part.id)
+                operands = [operand for operand in _sized_alike(part) if operand is not None and operand.size == size]
+                all_follow = all_follow and bool(operands)
+                for operand in operands:
                     if operand.id not in seen:
                         seen.add(operand.id)
                         stack.append(operand)
-        result = self.sizes[node.id] = self._unified(leaves) if leaves else self._fixed(node.size)
+        result = self.sizes[node.id] = self._unified(leaves) if leaves else self._fixed(size)
+        if all_follow:
+            self.sizes.update(dict.fromkeys(inner, result))
         return result
 
     def _fixed(self, size: int) -> Expression:
@@ -287,6 +311,8 @@ class Recorder(Listener):
     def _unified(self, expressions: Iterable[Expression]) -> Expression:
         """One of several expressions that have the same value now, which becomes a guard."""
         different = list(dict.fromkeys(expressions))
+        if len(different) == 1:
+            return different[0]
         different.sort(key=lambda expression: isinstance(expression, int))  # one that is known for all arguments
         first = different[0]
         for other in different[1:]:
@@ -348,11 +374,12 @@ class Recorder(Listener):
     def place_of_output(self, node: Node, program: Program | None) -> int:
         """A place for what is computed."""
         if program is None or node.id in program.tables:
-            self.sizes[node.id] = self.expression(node)
-        elif node.size == 1 or node.kind == REDUCE or not program.domain.is_flat:
-            self.sizes[node.id] = node.size
-        else:
-            self.sizes[node.id] = self._width
+            return self._computed(node, self.expression(node))
+        return self._computed(node, self._width if program.domain.is_flat else node.size)
+
+    def _computed(self, node: Node, size: Expression) -> int:
+        """A place for what is computed, which has some size unless it is one element."""
+        self.sizes[node.id] = node.size if node.size == 1 or node.kind == REDUCE else size
         place = self._made(node)
         self._outputs.append((node, place))
         return place
@@ -362,19 +389,23 @@ class Recorder(Listener):
         role, node = slot.role, slot.node
         if node is None:
             return -1
-        if role is Role.LITERAL:
-            value = self._values.get(node.id)
-            if value is None:
-                return -1
-            if isinstance(value, Value) and self._arguments_at_hand[value.argument][0] == node.type:
-                return value.argument
-            return self._parameter(node.type, value)
-        if role is Role.INPUT or role is Role.MEMORY:
-            return self.place_of(node)
+        if role is Role.LITERAL or role is Role.INPUT or role is Role.MEMORY:
+            return self._source(node)
         if role is Role.LIMIT and node.d0 is not None:
             size = self.expression(node.d0)
             return -1 if isinstance(size, int) else self._parameter(UINT64, size)
         return -1
+
+    def _source(self, node: Node) -> int:
+        """The place whose bits or address a literal or an array is; -1 if it stays the same."""
+        if node.kind == EVALUATED:
+            return self.place_of(node)
+        value = self._values.get(node.id)
+        if value is None:
+            return -1
+        if isinstance(value, Value) and self._arguments_at_hand[value.argument][0] == node.type:
+            return value.argument
+        return self._parameter(node.type, value)
 
     def _parameter(self, type_: int, value: Expression) -> int:
         """The place of a number."""
@@ -387,22 +418,55 @@ class Recorder(Listener):
 
     def width_of(self, program: Program) -> int:
         """The number of the size that a program goes over; guards are noted."""
-        if program.target != self.target:
-            reason = "the number of threads, or what else it runs on, has changed while it was recorded"
-            self.guards.append(Guard(0, 1, 1, reason))
+        self._require_target(program.target)
         width: Expression = 1
         if not program.domain.is_flat or program.short:  # views were traced before, of arrays of these sizes
             width = self._fixed(program.units * program.unit)
         elif program.width > 1:
-            width = self._unified([self.expression(node) for node in program.order if node.size == program.width and (
-                node.kind in (EVALUATED, COUNTER, ACCESS) or node.kind <= UNDEFINED)] or [
-                    self._presume_of(program.width)])
-        for decision in decisions_of(program):
+            width = self._common_width(program.order, program.width)
+        return self._begin_width(width, decisions_of(program))
+
+    def _require_target(self, target: Target) -> None:
+        """Let the recording be good for nothing if programs are for something else than when it began."""
+        if target is not self.target and target != self.target:
+            reason = "the number of threads, or what else it runs on, has changed while it was recorded"
+            self.guards.append(Guard(0, 1, 1, reason))
+
+    def _common_width(self, order: Iterable[Node], width: int) -> Expression:
+        """The expression of the width of a flat program: that of the leaves that have as many elements."""
+        return self._unified([self.expression(node) for node in order if node.size == width and (
+            node.kind in (EVALUATED, COUNTER, ACCESS) or node.kind <= UNDEFINED)] or [self._presume_of(width)])
+
+    def _begin_width(self, width: Expression, decisions: Iterable[Decision]) -> int:
+        """Begin with a program over some width, of which something was decided; returns the number of the width."""
+        for decision in decisions:
             quantity = width if decision.memory is None else self.expression(decision.memory)
             if not isinstance(quantity, int):
                 self.guards.append(Guard(quantity, decision.low, decision.high, f"{decision.what}: {words(quantity)}"))
         self._width = width
         return self._number(width)
+
+    def begin_straight(self, target: Target, kernel: LoadedKernel, course: Any, width: int, parameters: list[int],
+                       order: Sequence[Node], sources: Iterable[tuple[int, Node]],
+                       outputs: Sequence[tuple[Node, int]], inputs: int, streamed: int) -> None:
+        """A kernel is about to be launched that goes over a flat width, and reads, computes, stores and adds up: what
+        :meth:`begin` notes of its program, where there is none.
+
+        ``order`` has its leaves, counters and what reads, as they are in the program; ``sources`` and ``outputs`` have
+        parameters, and the nodes that these are the bits or the addresses of; ``streamed`` are the bytes of an element
+        that are read and stored by position.
+        """
+        self._require_target(target)
+        expression = 1 if width == 1 else self._common_width(order, width)
+        decisions = straight_decisions(target, width, order, streamed)
+        stage = self._begun = Stage(kernel, course, width, 1, self._begin_width(expression, decisions), parameters)
+        stage.places, stage.count, stage.firsts = [-1] * len(parameters), len(parameters), [0]
+        for number, node in sources:
+            stage.places[number] = self._source(node)
+        stage.undefined, self._undefined = self._undefined, []
+        stage.outputs = [self._computed(node, expression) for node, _ in outputs]
+        stage.slots = [slot for _, slot in outputs]
+        stage.arrays = inputs, len(outputs)
 
     def begin(self, program: Program, kernel: LoadedKernel) -> None:
         """A program is about to be launched."""
@@ -416,9 +480,9 @@ class Recorder(Listener):
         for node in (*program.scatters, *[node for node, *_ in program.tabled]):
             self.sizes.setdefault(node.id, self.expression(node))
 
-    def end(self, program: Program) -> None:
+    def end(self) -> None:
         """A program has been launched, and its outputs are evaluated."""
-        super().end(program)
+        super().end()
         self._note_outputs()
 
     def begin_step(self, step: Step, operands: Sequence[Node], results: Sequence[Node]) -> None:
@@ -497,20 +561,20 @@ class Recorder(Listener):
         return node  # without elements
 
 
-def _sized_alike(node: Node, size: int) -> list[Node]:
-    """The operands that give a node its number of elements."""
+def _sized_alike(node: Node) -> Sequence[Node | None]:
+    """The operands that give a node its number of elements: those that have as many."""
+    if node.kind >= FIRST_ELEMENTWISE:
+        return node.d0, node.d1, node.d2
     if node.kind == SCATTER:
-        operands = [node.d0]
-    elif IS_INDEXED[node.kind]:
-        operands = [*arguments_of(node)]
-    elif node.kind == FETCH:  # of a scatter-reduction, whose width it has
+        return [node.d0]
+    if IS_INDEXED[node.kind]:
+        return arguments_of(node)
+    if node.kind == FETCH:  # of a scatter-reduction, whose width it has
         assert node.d0 is not None
-        operands = [node.d0.d1, node.d0.d2, node.d0.d3]
-    elif node.kind == RESULT and node.payload:
+        return [node.d0.d1, node.d0.d2, node.d0.d3]
+    if node.kind == RESULT and node.payload:
         assert node.d0 is not None
-        operands = [node.d0.payload.origin(node.attr)]
-    elif node.kind in CONTROL:
-        operands = [node.d0, node.d1, *node.payload.values()]
-    else:
-        operands = [node.d0, node.d1, node.d2, node.d3]
-    return [operand for operand in operands if operand is not None and operand.size == size]
+        return [node.d0.payload.origin(node.attr)]
+    if node.kind in CONTROL:
+        return [node.d0, node.d1, *node.payload.values()]
+    return [node.d0, node.d1, node.d2, node.d3]

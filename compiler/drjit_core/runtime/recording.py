@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..codegen.target import Target
 from ..context import current
-from ..flags import DEBUG, FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR
+from ..flags import EXCEPTIONAL, FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR
 from ..ir import build, deferred
 from ..ir.build import literal
 from ..ir.extents import CONSTANT, CONTENT, OPERATION, SIZE, Guard, Operation, Size, Value
@@ -38,8 +38,7 @@ _INFO = logging.INFO
 _exclusion = vars(exclusion)
 #: Flags that change what is launched: the others are diagnostics.
 _MATTERS = ~(KERNEL_HISTORY | LAUNCH_BLOCKING | PRINT_IR | FORBID_SYNCHRONIZATION)
-#: Flags with which launches are more than that.
-_EXCEPTIONAL = DEBUG | KERNEL_HISTORY | LAUNCH_BLOCKING | PRINT_IR
+_EXCEPTIONAL = EXCEPTIONAL
 _BOUND, _DUAL, _EVALUATED, _UNDEFINED = BOUND, DUAL, EVALUATED, UNDEFINED
 _SIZE, _CONSTANT, _OPERATION = SIZE, CONSTANT, OPERATION
 #: What is known when something has been read.

@@ -178,7 +178,7 @@ class Listener:
             stage.reports = [(first + slot, count) for first, (slot, count)
                              in zip(layout.firsts, bounds.parts_of(program), strict=True) if count]
 
-    def end(self, program: Program) -> None:
+    def end(self) -> None:
         """A program has been launched, and its outputs are evaluated."""
         self.stages.append(self._begun)
 

@@ -37,7 +37,9 @@ cdef class Walk:
     cdef PyObject* pointer_nodes[MOST_POINTERS]
     cdef Py_ssize_t pointer_slots[MOST_POINTERS]
     cdef Py_ssize_t pointer_count
-    cdef int64_t read_bytes
+    cdef int64_t read_bytes, stored_bytes  # of an element, by position
+    cdef list order  # leaves, counters and what is read, as they are appended; None: nobody wants to know
+    cdef list sources  # (parameter, the node whose bits or address it is), likewise
     cdef int64_t operations, work  # as counted by whoever compiles: with expansions; in additions
     # of whole graphs
     cdef int64_t sizes[MOST_SIZES]
@@ -55,6 +57,8 @@ cdef class Walk:
     cdef bint room_for(self, Py_ssize_t parameters, Py_ssize_t inputs, Py_ssize_t outputs) except -1
     cdef list borrowed(self)
     cdef bint bind(self, list roots, int64_t width) except -1
+    cdef bint bind_noting(self, list roots, int64_t width) except -1
+    cdef int64_t streamed_bytes(self) noexcept
     cdef bint are_straight(self, list roots) except -1
     cdef bint scan(self, list roots, int64_t facts) except -1
     cdef bint add_sizes(self) except -1

@@ -34,8 +34,8 @@ cdef extern from "Python.h":
     Py_ssize_t _reference_count "Py_REFCNT"(PyObject*)
 
 cdef int BAKED = _BAKED, PARAMETER = _PARAMETER, SHAPE = _SHAPE
-cdef int LITERAL = table.LITERAL, UNDEFINED = table.UNDEFINED, EVALUATED = table.EVALUATED, COUNTER = table.COUNTER
-cdef int STEP = table.STEP, VIEW = table.VIEW, SEGMENT = table.SEGMENT, SCATTER = table.SCATTER
+cdef int LITERAL = table.LITERAL, BOUND = table.BOUND, UNDEFINED = table.UNDEFINED, EVALUATED = table.EVALUATED
+cdef int COUNTER = table.COUNTER, STEP = table.STEP, VIEW = table.VIEW, SEGMENT = table.SEGMENT, SCATTER = table.SCATTER
 cdef int GATHER = table.GATHER, REDUCE = table.REDUCE, CAST = table.CAST, BITCAST = table.BITCAST, ACCESS = table.ACCESS
 cdef int LOOP = table.LOOP, COND = table.COND, CALL = table.CALL, RESULT = table.RESULT
 cdef int FIRST_ELEMENTWISE = table.FIRST_ELEMENTWISE
@@ -247,7 +247,7 @@ cdef class Walk:
         _walks += 1
         self.walk = _walks
         self.key_count = self.parameter_count = self.input_count = self.pointer_count = 0
-        self.place = self.read_bytes = self.operations = self.work = 0
+        self.place = self.read_bytes = self.stored_bytes = self.operations = self.work = 0
         self.borrowing = False
         _make_room(self)
         _put(self, self.language)
@@ -268,7 +268,7 @@ cdef class Walk:
         The roots are in order, different ones, and of one width.
         """
         cdef Node root
-        cdef int64_t place, stored = 0
+        cdef int64_t place
         cdef Py_ssize_t position = 0
         self._begin_kernel(width)
         for root in roots:
@@ -287,15 +287,24 @@ cdef class Walk:
                 _put(self, root.attr)
                 _put(self, place)
             else:
-                stored += _size_of[root.type]
+                self.stored_bytes += _size_of[root.type]
                 _put(self, STORE)
                 _put(self, _place_of(self, root))
             self.slots[position] = self.parameter_count  # an operand in memory may come between two outputs
             position += 1
             _pass(self, 0)
-        if stored and width > self.streaming_width and width * (stored + self.read_bytes) > self.streaming_bytes:
+        if width > self.streaming_width and width * self.streamed_bytes() > self.streaming_bytes:
             _put(self, STREAMED)
         return True
+
+    cdef int64_t streamed_bytes(self) noexcept:
+        """What :func:`drjit_core.codegen.program.streamed_bytes` says of the kernel that was bound last."""
+        return self.stored_bytes + self.read_bytes if self.stored_bytes else 0
+
+    cdef bint bind_noting(self, list roots, int64_t width) except -1:
+        """The same, noting the order and the sources."""
+        self.order, self.sources = [], []
+        return self.bind(roots, width)
 
     cdef bint are_straight(self, list roots) except -1:
         """Whether all kernels of some nodes are straight ones."""
@@ -312,7 +321,7 @@ cdef class Walk:
     cdef int64_t _leaf(self, Node node) except -2:
         """Place of an operand, which is appended if it is a leaf that has none; -1 if the general way must care."""
         cdef int64_t place = _place_of(self, node)
-        cdef int kind = node.kind, access
+        cdef int kind = node.kind, access, parameter = self.parameter_count
         cdef uint64_t bits
         cdef Buffer buffer
         if place >= 0:
@@ -333,9 +342,9 @@ cdef class Walk:
                 self.borrowing = True
             self.inputs[self.input_count] = <PyObject*> buffer
             self.input_count += 1
-        elif kind == LITERAL:
+        elif kind == LITERAL or kind == BOUND:
             bits = bits_of(node.type, node.payload)
-            if node.attr == BAKED:
+            if node.attr == BAKED and kind == LITERAL:
                 _put(self, kind << TYPE_BITS | node.type)
                 _put(self, <int64_t> bits)
             else:
@@ -347,6 +356,10 @@ cdef class Walk:
             return -1
         place = self.place
         _set_place(self, node)
+        if self.order is not None:
+            self.order.append(node)
+            if self.parameter_count > parameter:
+                self.sources.append((parameter, node))
         return place
 
     cdef int64_t _pointer(self, Node source) except -2:
@@ -371,6 +384,8 @@ cdef class Walk:
         self.inputs[self.input_count] = <PyObject*> buffer
         self.input_count += 1
         _pass(self, buffer.address)
+        if self.sources is not None:
+            self.sources.append((self.parameter_count - 1, source))
         return self.parameter_count - 1
 
     cdef bint _append(self, Node node) except -1:
@@ -443,6 +458,8 @@ cdef class Walk:
         else:
             return False
         _set_place(self, node)
+        if kind < FIRST_ELEMENTWISE and self.order is not None:
+            self.order.append(node)
         return True
 
     cdef bint _visit(self, Node root) except -1:

@@ -20,6 +20,7 @@ ctypedef void (*CombineFunction)(void*, int64_t) noexcept nogil
 ctypedef void (*SubmitFunction)(void*, int64_t, void*, void*, void*, int64_t, int64_t, int64_t, void*,
                                 int64_t) noexcept nogil
 
+cdef object STRAIGHT = launches.Course()  # without loops, and writes that conflict
 cdef int64_t INLINE_WORK = launches.INLINE_WORK, SHORT_WORK = launches.SHORT_WORK
 cdef int64_t SLOTS = _threads.SLOTS
 cdef int SUBMITTED = _threads.SUBMITTED, COMPLETED = _threads.COMPLETED
@@ -169,7 +170,7 @@ cdef class CPUNative(Native):
             loaded = kernel is not None
         if kernel is None:
             return None
-        entry = self.enter(kernel, None)
+        entry = self.enter(kernel, STRAIGHT)
         entry.is_counted = loaded
         return entry
 
