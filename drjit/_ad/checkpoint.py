@@ -61,7 +61,8 @@ def checkpoint(function: Callable[..., Any], /, *args: Any, steps: int | None = 
     well), is as it was the first time when it is called again, and afterwards as before; it must not depend on the
     arguments (with ``steps``, on nothing) as far as derivatives are tracked, else a ``RuntimeError`` is raised, as it
     is if an iterator is advanced, or if the function refers to arrays that derivatives are tracked for, and these have
-    been replaced when derivatives flow. It must compute the same each time in all else. In symbolic loops, branches and
+    been replaced when derivatives flow. It must compute the same each time in all else, whether derivatives are tracked
+    for its arguments or not. In symbolic loops, branches and
     calls, which have no memory to be saved, it is called as it is. May be differentiated in both modes; second
     derivatives keep all steps. Raises a ``TypeError`` if a step does not return what it is called with. Evaluates
     nothing without ``steps``.
@@ -204,9 +205,9 @@ class _Program:
         return scoped(Scope.like(core.state.derivatives, self.scope, [vertex.id for vertex in variables]))
 
     def advanced(self, state: _State, count: int) -> _State:
-        """The state some steps later."""
+        """The state some steps later, for which no derivatives are tracked; a step may differentiate on its own."""
         self.around.let(state.moment)
-        with scoped(Scope.suspended(core.state.derivatives, None)):
+        with self.tracking(()):
             for _ in range(count):
                 with self.around.watched() as changed:
                     leaves, spec = self.call(state.rebuilt(state.nodes()))

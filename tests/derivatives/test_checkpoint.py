@@ -573,3 +573,17 @@ def test_steps_that_draw_are_one_program() -> None:
         kernels = [entry["hash"] for entry in dr.kernel_history([dr.KernelType.JIT])]
     assert len(kernels) > 80
     assert len(set(kernels)) < 12
+
+
+def test_steps_that_differentiate_do_so_when_they_are_computed_again() -> None:
+    def descend(x: Any) -> Any:
+        variable = dr.detach(x)
+        dr.enable_grad(variable)
+        dr.backward(variable**3)
+        return x - 0.1 * dr.grad(variable)
+
+    x = variable()
+    y = dr.checkpoint(descend, x, steps=9, slots=1)
+    for _ in range(2):  # no state but the first two is left the second time
+        dr.backward(y, flags=dr.ADFlag.ClearVertices)
+    assert flat(x.grad).tolist() == [2] * 8
