@@ -23,6 +23,7 @@ from .._base.links import links
 from .._base.nodes import broadcast
 from .._base.values import is_ndarray
 from .._promotion.promote import wrap_like
+from .._trees.holders import beside_entries, has_array, passed_over
 from .._trees.pytree import TreeSpec, flatten
 from .arrays import differentiable
 from .traversal import scoped
@@ -196,6 +197,8 @@ class _Program:
         own = variables if self.inputs or used or self.given.count(None) < len(self.given) else []
         with self.tracking(own), self.around.watched(own, last, self.steps is not None) as changed:
             leaves, spec = self.call(state.rebuilt(list(map(dual, nodes, variables)) if own else nodes))
+        if own and not self.outputs:
+            self._require_all(leaves, spec, {vertex.id for vertex in own}, last)
         begun = self._note(leaves, variables, last, used)
         return _State(leaves, spec, self.around.moment), leaves, variables, begun, changed
 
@@ -249,6 +252,18 @@ class _Program:
                 duals[place] = dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=place))
         values = state.rebuilt(duals)
         return values if self.steps is None else values[0] if self.single else tuple(values)
+
+    @staticmethod
+    def _require_all(leaves: Sequence[Any], spec: TreeSpec, own: set[int], last: int) -> None:
+        """Refuse results from which derivatives would not flow: arrays that are held otherwise than in a PyTree."""
+        def is_cut_off(array: Any) -> bool:
+            return differentiable(array) and any(vertex is not None and (vertex.id > last or vertex.id in own)
+                                                 for vertex in map(vertex_of, array._nodes()))
+
+        beside_entries(_FUNCTION, spec.attributes(), is_cut_off)
+        for place, leaf in enumerate(leaves):
+            if not isinstance(leaf, ArrayBase) and has_array(leaf, is_cut_off):
+                raise passed_over(_FUNCTION, leaf, spec.paths("result")[place])
 
     @staticmethod
     def _note(leaves: Sequence[Any], own: Sequence[Vertex], last: int, found: dict[int, Vertex]) -> list[Vertex]:
@@ -330,10 +345,19 @@ class _Program:
             state.evaluate(*before, *totals)
         return before
 
-    @staticmethod
-    def _with_vertices(leaves: Sequence[Any], values: Nodes) -> list[tuple[Vertex, Node]]:
-        return [(vertex, value) for node, value in zip(_nodes(leaves), values, strict=True)
+    def _with_vertices(self, leaves: Sequence[Any], values: Nodes) -> list[tuple[Vertex, Node]]:
+        nodes = _nodes(leaves)
+        self._require_alike(nodes, [None if value is None else value.size for value in values])
+        return [(vertex, value) for node, value in zip(nodes, values, strict=True)
                 if value is not None and (vertex := vertex_of(node)) is not None]
+
+    @staticmethod
+    def _require_alike(nodes: Sequence[Node], sizes: Sequence[int | None]) -> None:
+        """Refuse to differentiate what returns something else than it did: other numbers of arrays or elements."""
+        if len(nodes) != len(sizes) or any(size not in (None, 1, node.size)
+                                           for node, size in zip(nodes, sizes, strict=True)):
+            raise RuntimeError(f"{_FUNCTION}(): the function has returned something else than when it was called, "
+                               "arrays of other numbers or sizes. It must compute the same each time.")
 
     def _whole(self, differentiate: Callable[[list[tuple[Vertex, Node]], list[Vertex]], Nodes],
                gradients: Nodes) -> Nodes:
@@ -371,6 +395,7 @@ class _Program:
                 if number + 1 < self.count:
                     state.evaluate(*changes, *changed)
         self.require_same(used)
+        self._require_alike(state.nodes(), [size for _, size in self.outputs])
         for place, change in enumerate(changes):
             if change is not None:
                 size = self.outputs[place][1]

@@ -587,3 +587,29 @@ def test_steps_that_differentiate_do_so_when_they_are_computed_again() -> None:
     for _ in range(2):  # no state but the first two is left the second time
         dr.backward(y, flags=dr.ADFlag.ClearVertices)
     assert flat(x.grad).tolist() == [2] * 8
+
+
+class Holder:
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+
+@pytest.mark.parametrize("hold", [
+    Holder, lambda array: {array}, lambda array: (value for value in [array]), lambda array: lambda: array])
+@pytest.mark.parametrize("steps", [None, 1])
+def test_results_that_derivatives_would_not_flow_from_are_refused(hold: Callable[[Any], Any],
+                                                                  steps: int | None) -> None:
+    with pytest.raises(TypeError, match=r"drjit.checkpoint\(\): 'result(\[1\])?' is of type .* holds arrays, but is no"):
+        dr.checkpoint(lambda x, _: (x, hold(2 * x)), variable(), None, steps=steps)
+    array = variable()
+    assert dr.checkpoint(lambda x, _: (x, array), variable(), None, steps=steps)[1] is not None
+    assert dr.checkpoint(lambda x, held: (x, held), variable(), hold(array), steps=steps)[1] is not None
+
+
+@pytest.mark.parametrize("mode", ["backward", "forward"])
+def test_other_results_than_at_first_are_refused(mode: str) -> None:
+    x, again = variable(), False
+    y = dr.checkpoint(lambda x: x if again else (x, 2 * x), x)[1]
+    again = True
+    with pytest.raises(RuntimeError, match="returned something else than when it was called"):
+        (dr.forward if mode == "forward" else dr.backward)(x if mode == "forward" else y)
