@@ -121,7 +121,7 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
         array = _array_among(arg1, arg2)
         arg0 = from_numpy(arg0, function, "arg0", None if array is None else type(array))
     if not isinstance(arg0, ArrayBase) or arg0._kind != "b":
-        raise TypeError(f"{function}(): 'arg0' must be a mask array or a bool, found {describe(arg0)}.")
+        raise TypeError(f"{function}(): 'arg0', the condition, must be a mask array or a bool, found {describe(arg0)}.")
     if complex in (arg1.__class__, arg2.__class__) and (isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase)):
         cls: Any = type(arg1 if isinstance(arg1, ArrayBase) else arg2)
         return select(arg0, cls(arg1) if arg1.__class__ is complex else arg1,
