@@ -69,6 +69,9 @@ def lerp(a: Any, b: Any, t: Any) -> Any:
         array = _array_among(a, b, t)
         assert array is not None
         site = CallSite("drjit.lerp", type(array))
+        if isinstance(a, ArrayBase) and a._kind != "f":  # others may have no negative numbers
+            types = [value._type for value in (a, b, t) if isinstance(value, ArrayBase)]
+            a = retype(type(a), functools.reduce(core.common_type, types))(a)
         rest = apply(FMA, site, (-a, t, a)) if isinstance(a, ArrayBase) or isinstance(t, ArrayBase) else a - a * t
         return apply(FMA, site, (b, t, rest))
     return _lerp(a, b, t)
