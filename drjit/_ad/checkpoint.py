@@ -286,9 +286,11 @@ class _Program:
 
     # --- derivatives -------------------------------------------------------------------------------------------------
 
-    def require_same(self, used: dict[int, Vertex]) -> None:
-        """Refuse to differentiate what refers to other variables than it did."""
-        if used.keys() != {vertex.id for vertex in self.others}:
+    def require_same(self, used: dict[int, Vertex], *, so_far: bool = False) -> None:
+        """Refuse to differentiate what refers to other variables than it did. Before derivatives flow through a step,
+        it may have used but some of them, ``so_far``: others may be what follows from the function's result."""
+        known = {vertex.id for vertex in self.others}
+        if not used.keys() <= known or not so_far and used.keys() < known:
             raise RuntimeError(
                 f"{_FUNCTION}(): the function refers to other arrays than when it was called, as far as derivatives "
                 "are tracked for them: one has been replaced since. Let derivatives flow before, or pass it as an "
@@ -335,6 +337,7 @@ class _Program:
         """The gradients by the state before one step; adds those by what is no state to the totals."""
         self.around.let(state.moment)
         _, leaves, variables, begun, _ = self.step(state, used)
+        self.require_same(used, so_far=True)
         results = self._with_vertices(leaves, gradients)
         found = core.pull(results, [*variables, *self.others, *begun])[:len(variables) + len(self.others)]
         before = found[:len(variables)]
@@ -386,6 +389,7 @@ class _Program:
             self.around.let(state.moment)
             for number in range(self.count):
                 state, leaves, variables, _, changed = self.step(state, used)
+                self.require_same(used, so_far=True)
                 results = [vertex_of(node) for node in _nodes(leaves)]
                 given = [(vertex, change) for vertex, change in zip(variables, changes, strict=True)
                          if change is not None]
