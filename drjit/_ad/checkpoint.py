@@ -57,12 +57,13 @@ def checkpoint(function: Callable[..., Any], /, *args: Any, steps: int | None = 
     thousand take 14 states, and are computed six times. Fewer slots save memory for time: with 3, a thousand steps are
     computed nine times. Where memory is no concern, an ordinary loop is the fastest.
 
-    The function is given copies of the arguments: what it changes in place must be among what it returns. What it
-    changes of that which it refers to, such as the state of a generator of random numbers (of NumPy and Python as
-    well), is as it was the first time when it is called again, and afterwards as before; it must not depend on the
-    arguments (with ``steps``, on nothing) as far as derivatives are tracked, else a ``RuntimeError`` is raised, as it
-    is if an iterator is advanced, or if the function refers to arrays that derivatives are tracked for, and these have
-    been replaced when derivatives flow. It must compute the same each time in all else, whether derivatives are tracked
+    The function is given copies of the arguments: what it changes in place must be among what it returns. When it is
+    called again, its variables are what they were the first time, and so is what it changes of that which it refers to,
+    such as the state of a generator of random numbers (of NumPy and Python as well); afterwards, they are as before.
+    What it changes must not depend on the arguments (with ``steps``, on nothing) as far as derivatives are tracked,
+    else a ``RuntimeError`` is raised, as it is if an iterator is advanced, or if arrays that derivatives are tracked
+    for have been replaced, in containers and objects that the function refers to, when derivatives flow. It must
+    compute the same each time in all else, whether derivatives are tracked
     for its arguments or not. In symbolic loops, branches and
     calls, which have no memory to be saved, it is called as it is. May be differentiated in both modes; second
     derivatives keep all steps. Raises a ``TypeError`` if a step does not return what it is called with. Evaluates
