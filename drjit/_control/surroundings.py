@@ -220,7 +220,7 @@ def _variables_of(function: Callable[..., Any]) -> list[tuple[Any, int, Any, Any
         if not isinstance(value, FunctionType) or id(value) in seen or module is not None and is_library(module):
             continue
         seen.add(id(value))
-        places = [(cell, CELL, "") for cell in value.__closure__ or ()]
+        places: list[tuple[Any, int, str]] = [(cell, CELL, "") for cell in value.__closure__ or ()]
         variables = value.__globals__
         places += [(variables, DICT, name) for name in names_of(value.__code__) if name in variables]
         for place in places:

@@ -374,8 +374,8 @@ def resolve(site: Site, args: Sequence[Any], mask: int = -1,
         tensor = like._depth < 0
         cls = tensor_type(tuple(keys), mask) if tensor else _common_type(tuple(keys), mask)
         if masking:
-            other = keys[1 - position]
-            if keys[position].rank <= 0 and keys[position].scalar == BOOL and is_array(other) and other._kind != "b" and \
+            other, found = keys[1 - position], keys[position]
+            if found.rank <= 0 and found.scalar == BOOL and is_array(other) and other._kind != "b" and \
                     (position or other._kind == "f"):
                 cls = cls._mask_type
         if values[position].__class__ is Extent:

@@ -14,6 +14,7 @@ import pytest
 
 import drjit as dr
 from drjit import llvm, scalar
+from drjit._base.errors import describe
 from drjit.llvm import (
     Array2f,
     Array3b,
@@ -40,7 +41,6 @@ from drjit.llvm import (
     UInt,
     UInt8,
 )
-from drjit._base.errors import describe
 from drjit_core.ir.node import node_count
 
 
