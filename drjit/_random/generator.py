@@ -151,7 +151,7 @@ class Generator(Stateful):
             span = bounds[1] - bounds[0]
             result = FUNCTIONS["fma"](result, span, bounds[0])
         except (TypeError, RuntimeError) as error:
-            raise type(error)(f"drjit.random.Generator.uniform(): {error}") from None
+            raise _misfit("uniform", error, result.shape, low=low, high=high) from None
         if below is not None and above is not None and above > below:
             result = FUNCTIONS["minimum"](result, _largest_below(type(result), float(above)))
         return result  # type: ignore[no-any-return]
@@ -422,7 +422,7 @@ class Philox4x32Generator(Generator):
         try:
             return FUNCTIONS["fma"](result, scale, loc)
         except (TypeError, RuntimeError) as error:
-            raise type(error)(f"drjit.random.Generator.normal(): {error}") from None
+            raise _misfit("normal", error, result.shape, loc=loc, scale=scale) from None
 
     random.__doc__, normal.__doc__ = Generator.random.__doc__, Generator.normal.__doc__
 
@@ -483,7 +483,7 @@ class Philox4x32Generator(Generator):
                 found = [ops.add(node, start) for node in found]
             result = form.array([core.bitcast(node, form.type) for node in found])
         except CORE_ERRORS as error:
-            raise translate(error, function) from None
+            raise _misfit("integers", translate(error, function), (form.size,), low=low, high=high) from None
         self._move(steps)
         return result
 
@@ -686,6 +686,15 @@ def _require_numbers(function: str, **arguments: Any) -> None:
     for name, value in arguments.items():
         if plain_scalar(value) is None and not isinstance(value, (ArrayBase, list, tuple)) and not is_ndarray(value):
             raise ArgumentError(f"{function}(): '{name}' must be a number or an array, found {describe(value)}.")
+
+
+def _misfit(name: str, error: Exception, shape: tuple[int, ...], **arguments: Any) -> Exception:
+    """What is wrong with arguments of a method that has failed for numbers of a shape."""
+    if not isinstance(error, SizeError):
+        return error if str(error).startswith("drjit.random.") else type(error)(f"drjit.random.Generator.{name}(): {error}")
+    found = " and ".join(f"'{key}' of the shape {value.shape}" for key, value in arguments.items()
+                         if isinstance(value, ArrayBase) or is_ndarray(value))
+    return SizeError(f"drjit.random.Generator.{name}(): {found} cannot be combined with numbers of the shape {shape}.")
 
 
 def _largest_below(kind: Any, value: float) -> float:

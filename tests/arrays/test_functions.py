@@ -127,6 +127,7 @@ REFUSALS = [
     (lambda: dr.select(Bool(True, False), Float(1, 2, 3), 1), r"drjit\.select.*sizes: 2, 3"),
     (lambda: dr.select(Float(1), 1, 2), "'arg0'"), (lambda: dr.select(Bool(True), "a", "b"), "'arg1'"),
     (lambda: dr.sum(Bool(True, True)), r"drjit\.sum\(<drjit\.llvm\.Bool>\)"), (lambda: dr.all(Float(1)), r"drjit\.all"),
+    (lambda: dr.count(Float(1, 2) > 1, axis=1), r"drjit.count\(<drjit.llvm.Bool>\): out-of-bounds axis"),
     (lambda: dr.sum(Float(1, 2), axis=1), r"out-of-bounds axis \(got 1, ndim=1\)"),
     (lambda: dr.sum(Float(1), axis="a"), "'axis'"),
     (lambda: dr.sum(Float(1), mode="bogus"), "'mode'"), (lambda: dr.sum(Array3f(1), keepdims=True), "keepdims"),
