@@ -994,7 +994,9 @@ def blended(words: Words, mask: core.Node, position: int, yes: core.Node, no: co
     return core.ops.select(fits, yes, no)  # type: ignore[no-any-return]
 
 
-def _wrong_sizes(words: Words, results: Results, position: int, nodes: Sequence[core.Node], branches: bool) -> SizeError:
+def _wrong_sizes(words: Words, results: Results, position: int, nodes: Sequence[core.Node],
+                 branches: bool) -> SizeError:
     """What is wrong with a result whose sizes in all functions are those of the first nodes, and with what decides."""
+    sizes = ", ".join(str(node.size) for node in nodes)
     return SizeError(f"{words.function}(): the sizes of the result '{results.place(position)}' do not go with that of "
-                     f"the {'condition' if branches else 'index'}! (sizes: {', '.join(str(node.size) for node in nodes)})")
+                     f"the {'condition' if branches else 'index'}! (sizes: {sizes})")

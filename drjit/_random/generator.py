@@ -457,9 +457,10 @@ class Philox4x32Generator(Generator):
     def integers(self, dtype: Any, shape: Any, low: Any = 0, high: Any = None, endpoint: bool = False) -> Any:
         function = "drjit.random.Generator.integers"
         form = _Form(dtype, shape, function, "iu")
+        given = {"low": low} if high is None else {"low": low, "high": high}
         low, high = (0, low) if high is None else (low, high)
         require_bool(function, "endpoint", endpoint)
-        first, last = (form.bound(function, name, value) for name, value in (("low", low), ("high", high)))
+        first, last = form.bound(function, "low", low), form.bound(function, list(given)[-1], high)
         key, steps = self._state(form.flat, form.size, function)
         try:
             if first.__class__ is int and last.__class__ is int:
@@ -468,7 +469,7 @@ class Philox4x32Generator(Generator):
                     raise ValueError(f"{function}(): there is no integer from 'low' to 'high', which are {low} and "
                                      f"{high}{'' if endpoint else ' (the latter is left out)'}.")
                 form.require(function, "low", first)
-                form.require(function, "high", last)
+                form.require(function, list(given)[-1], last)
                 span: Node | None = None if last - first == MASK32 else parameter(last - first + 1, 1)
                 certain = span is None or not (1 << 32) % span.payload
                 start = parameter(first & MASK32, 2)
@@ -483,7 +484,7 @@ class Philox4x32Generator(Generator):
                 found = [ops.add(node, start) for node in found]
             result = form.array([core.bitcast(node, form.type) for node in found])
         except CORE_ERRORS as error:
-            raise _misfit("integers", translate(error, function), (form.size,), low=low, high=high) from None
+            raise _misfit("integers", translate(error, function), (form.size,), **given) from None
         self._move(steps)
         return result
 
@@ -691,7 +692,8 @@ def _require_numbers(function: str, **arguments: Any) -> None:
 def _misfit(name: str, error: Exception, shape: tuple[int, ...], **arguments: Any) -> Exception:
     """What is wrong with arguments of a method that has failed for numbers of a shape."""
     if not isinstance(error, SizeError):
-        return error if str(error).startswith("drjit.random.") else type(error)(f"drjit.random.Generator.{name}(): {error}")
+        own = str(error).startswith("drjit.random.")
+        return error if own else type(error)(f"drjit.random.Generator.{name}(): {error}")
     found = " and ".join(f"'{key}' of the shape {value.shape}" for key, value in arguments.items()
                          if isinstance(value, ArrayBase) or is_ndarray(value))
     return SizeError(f"drjit.random.Generator.{name}(): {found} cannot be combined with numbers of the shape {shape}.")

@@ -401,7 +401,7 @@ ERRORS = [
     ("dr.rng().integers(UInt, 3)", r"no integer"),
     ("dr.rng().integers(UInt, 3, -5, 5)", r"'low' must lie in the range of drjit\.llvm\.UInt.* found -5"),
     ("dr.rng().integers(Int, 3, 0, 2**31, endpoint=True)", r"'high' must lie in the range"),
-    ("dr.rng().integers(UInt, 3, 2.5)", r"'high' must be an int"),
+    ("dr.rng().integers(UInt, 3, 2.5)", r"'low' must be an int"),
     ("dr.rng().integers(UInt, 3, UInt(1, 2))", r"'low' of the shape \(2,\) cannot be combined"),
     ("dr.rng(UInt64(1, 2)).random(Float, 3)", r"sizes"),
     ("dr.rng().permutation(UInt, -1)", r"Generator\.permutation\(\): 'n' must be an int that is not negative"),
