@@ -144,7 +144,7 @@ def slope_of_tanh(a: Node) -> Node:
     """
     if a.kind == DUAL:
         return attached(RULES["slope_of_tanh"], slope_of_tanh(primal(a)), a)
-    return square(rcp(cosh(a)))  # type: ignore[no-any-return]
+    return square(rcp(cosh(a)))
 
 
 # --- inverse functions -----------------------------------------------------------------------------------------------
