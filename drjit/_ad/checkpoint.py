@@ -23,6 +23,7 @@ from .._base.links import links
 from .._base.nodes import broadcast
 from .._base.values import is_ndarray
 from .._promotion.promote import wrap_like
+from .._trees.holders import beside_entries, has_array, passed_over
 from .._trees.pytree import TreeSpec, flatten
 from .arrays import differentiable
 from .traversal import scoped
@@ -56,12 +57,14 @@ def checkpoint(function: Callable[..., Any], /, *args: Any, steps: int | None = 
     thousand take 14 states, and are computed six times. Fewer slots save memory for time: with 3, a thousand steps are
     computed nine times. Where memory is no concern, an ordinary loop is the fastest.
 
-    The function is given copies of the arguments: what it changes in place must be among what it returns. What it
-    changes of that which it refers to, such as the state of a generator of random numbers (of NumPy and Python as
-    well), is as it was the first time when it is called again, and afterwards as before; it must not depend on the
-    arguments (with ``steps``, on nothing) as far as derivatives are tracked, else a ``RuntimeError`` is raised, as it
-    is if an iterator is advanced, or if the function refers to arrays that derivatives are tracked for, and these have
-    been replaced when derivatives flow. It must compute the same each time in all else. In symbolic loops, branches and
+    The function is given copies of the arguments: what it changes in place must be among what it returns. When it is
+    called again, its variables are what they were the first time, and so is what it changes of that which it refers to,
+    such as the state of a generator of random numbers (of NumPy and Python as well); afterwards, they are as before.
+    What it changes must not depend on the arguments (with ``steps``, on nothing) as far as derivatives are tracked,
+    else a ``RuntimeError`` is raised, as it is if an iterator is advanced, or if arrays that derivatives are tracked
+    for have been replaced, in containers and objects that the function refers to, when derivatives flow. It must
+    compute the same each time in all else, whether derivatives are tracked
+    for its arguments or not. In symbolic loops, branches and
     calls, which have no memory to be saved, it is called as it is. May be differentiated in both modes; second
     derivatives keep all steps. Raises a ``TypeError`` if a step does not return what it is called with. Evaluates
     nothing without ``steps``.
@@ -195,6 +198,8 @@ class _Program:
         own = variables if self.inputs or used or self.given.count(None) < len(self.given) else []
         with self.tracking(own), self.around.watched(own, last, self.steps is not None) as changed:
             leaves, spec = self.call(state.rebuilt(list(map(dual, nodes, variables)) if own else nodes))
+        if own and not self.outputs:
+            self._require_all(leaves, spec, {vertex.id for vertex in own}, last)
         begun = self._note(leaves, variables, last, used)
         return _State(leaves, spec, self.around.moment), leaves, variables, begun, changed
 
@@ -204,9 +209,9 @@ class _Program:
         return scoped(Scope.like(core.state.derivatives, self.scope, [vertex.id for vertex in variables]))
 
     def advanced(self, state: _State, count: int) -> _State:
-        """The state some steps later."""
+        """The state some steps later, for which no derivatives are tracked; a step may differentiate on its own."""
         self.around.let(state.moment)
-        with scoped(Scope.suspended(core.state.derivatives, None)):
+        with self.tracking(()):
             for _ in range(count):
                 with self.around.watched() as changed:
                     leaves, spec = self.call(state.rebuilt(state.nodes()))
@@ -250,6 +255,18 @@ class _Program:
         return values if self.steps is None else values[0] if self.single else tuple(values)
 
     @staticmethod
+    def _require_all(leaves: Sequence[Any], spec: TreeSpec, own: set[int], last: int) -> None:
+        """Refuse results from which derivatives would not flow: arrays that are held otherwise than in a PyTree."""
+        def is_cut_off(array: Any) -> bool:
+            return differentiable(array) and any(vertex is not None and (vertex.id > last or vertex.id in own)
+                                                 for vertex in map(vertex_of, array._nodes()))
+
+        beside_entries(_FUNCTION, spec.attributes(), is_cut_off)
+        for place, leaf in enumerate(leaves):
+            if not isinstance(leaf, ArrayBase) and has_array(leaf, is_cut_off):
+                raise passed_over(_FUNCTION, leaf, spec.paths("result")[place])
+
+    @staticmethod
     def _note(leaves: Sequence[Any], own: Sequence[Vertex], last: int, found: dict[int, Vertex]) -> list[Vertex]:
         """Note the variables that results depend on and that were there before; returns others, but its own ones."""
         todo = [vertex for node in _nodes(leaves) if (vertex := vertex_of(node)) is not None]
@@ -270,9 +287,11 @@ class _Program:
 
     # --- derivatives -------------------------------------------------------------------------------------------------
 
-    def require_same(self, used: dict[int, Vertex]) -> None:
-        """Refuse to differentiate what refers to other variables than it did."""
-        if used.keys() != {vertex.id for vertex in self.others}:
+    def require_same(self, used: dict[int, Vertex], *, so_far: bool = False) -> None:
+        """Refuse to differentiate what refers to other variables than it did. Before derivatives flow through a step,
+        it may have used but some of them, ``so_far``: others may be what follows from the function's result."""
+        known = {vertex.id for vertex in self.others}
+        if not used.keys() <= known or not so_far and used.keys() < known:
             raise RuntimeError(
                 f"{_FUNCTION}(): the function refers to other arrays than when it was called, as far as derivatives "
                 "are tracked for them: one has been replaced since. Let derivatives flow before, or pass it as an "
@@ -319,6 +338,7 @@ class _Program:
         """The gradients by the state before one step; adds those by what is no state to the totals."""
         self.around.let(state.moment)
         _, leaves, variables, begun, _ = self.step(state, used)
+        self.require_same(used, so_far=True)
         results = self._with_vertices(leaves, gradients)
         found = core.pull(results, [*variables, *self.others, *begun])[:len(variables) + len(self.others)]
         before = found[:len(variables)]
@@ -329,10 +349,19 @@ class _Program:
             state.evaluate(*before, *totals)
         return before
 
-    @staticmethod
-    def _with_vertices(leaves: Sequence[Any], values: Nodes) -> list[tuple[Vertex, Node]]:
-        return [(vertex, value) for node, value in zip(_nodes(leaves), values, strict=True)
+    def _with_vertices(self, leaves: Sequence[Any], values: Nodes) -> list[tuple[Vertex, Node]]:
+        nodes = _nodes(leaves)
+        self._require_alike(nodes, [None if value is None else value.size for value in values])
+        return [(vertex, value) for node, value in zip(nodes, values, strict=True)
                 if value is not None and (vertex := vertex_of(node)) is not None]
+
+    @staticmethod
+    def _require_alike(nodes: Sequence[Node], sizes: Sequence[int | None]) -> None:
+        """Refuse to differentiate what returns something else than it did: other numbers of arrays or elements."""
+        if len(nodes) != len(sizes) or any(size not in (None, 1, node.size)
+                                           for node, size in zip(nodes, sizes, strict=True)):
+            raise RuntimeError(f"{_FUNCTION}(): the function has returned something else than when it was called, "
+                               "arrays of other numbers or sizes. It must compute the same each time.")
 
     def _whole(self, differentiate: Callable[[list[tuple[Vertex, Node]], list[Vertex]], Nodes],
                gradients: Nodes) -> Nodes:
@@ -361,6 +390,7 @@ class _Program:
             self.around.let(state.moment)
             for number in range(self.count):
                 state, leaves, variables, _, changed = self.step(state, used)
+                self.require_same(used, so_far=True)
                 results = [vertex_of(node) for node in _nodes(leaves)]
                 given = [(vertex, change) for vertex, change in zip(variables, changes, strict=True)
                          if change is not None]
@@ -370,6 +400,7 @@ class _Program:
                 if number + 1 < self.count:
                     state.evaluate(*changes, *changed)
         self.require_same(used)
+        self._require_alike(state.nodes(), [size for _, size in self.outputs])
         for place, change in enumerate(changes):
             if change is not None:
                 size = self.outputs[place][1]

@@ -745,7 +745,13 @@ class SymbolicChoice:
         """Begin again with what has been found."""
 
     def check_sizes(self) -> None:
-        """Refuse arguments whose sizes do not go together: they may have any."""
+        """Refuse results whose sizes do not go with that of what decides; arguments may have any."""
+        decides = self.mask if self.index is None else self.index
+        if self.results.spec is None or len(self.effects) < len(self.functions):
+            return
+        for position, nodes in enumerate(zip(*[effects.nodes for effects in self.effects], strict=False)):
+            if len({decides.size, *[node.size for node in nodes if not is_version(primal(node))]} - {1}) > 1:
+                raise _wrong_sizes(self.words, self.results, position, [*nodes, decides], self.index is None)
 
     def attempt(self) -> tuple[list[core.Node], Versions]:
         """The nodes of the results, and what arguments are after writes."""
@@ -984,6 +990,13 @@ def blended(words: Words, mask: core.Node, position: int, yes: core.Node, no: co
                             "mode='symbolic'.")
     fits = fitting(mask, yes, no)
     if fits is None:
-        raise SizeError(f"{words.function}(): the sizes of the result '{results.place(position)}' do not go with that "
-                        f"of the condition! (sizes: {yes.size}, {no.size}, {mask.size})")
+        raise _wrong_sizes(words, results, position, [yes, no, mask], True)
     return core.ops.select(fits, yes, no)  # type: ignore[no-any-return]
+
+
+def _wrong_sizes(words: Words, results: Results, position: int, nodes: Sequence[core.Node],
+                 branches: bool) -> SizeError:
+    """What is wrong with a result whose sizes in all functions are those of the first nodes, and with what decides."""
+    sizes = ", ".join(str(node.size) for node in nodes)
+    return SizeError(f"{words.function}(): the sizes of the result '{results.place(position)}' do not go with that of "
+                     f"the {'condition' if branches else 'index'}! (sizes: {sizes})")

@@ -270,7 +270,7 @@ class Snapshot:
 
     def add_class(self, cls: type, todo: list[Any]) -> None:
         """Note the attributes of a class; look at those that are no functions, and at methods that operators call."""
-        held, entries = self.held, vars(cls)
+        held, entries = self.held, entries_of(cls, CLASS)
         self.owners = [*self.owners, cls]
         held.append(cls)
         held.append(CLASS)

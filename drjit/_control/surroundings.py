@@ -1,7 +1,8 @@
 """What functions that are called again for their derivatives change besides what they return.
 
 Such a function may draw from a generator that it refers to, count its calls, or keep something. When it is called
-again, it finds what it found the first time; and afterwards, all is as it was before.
+again, it finds what it found the first time; and afterwards, all is as it was before. So do its variables, and those of
+the functions among them, which may be others by then: a loop around the function counts on, for instance.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import BuiltinMethodType, GeneratorType, MethodType, ModuleType
+from types import BuiltinMethodType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import drjit_core as core
@@ -22,8 +23,8 @@ from drjit_core import Node, Vertex, primal, vertex_of
 from .._access.store import noted, owner_of, store
 from .._base.array import ArrayBase
 from .._base.links import links
-from .._trees.contents import data_of, set_data
-from .._trees.kinds import LIST
+from .._trees.contents import contents_of, data_of, set_data, write_place
+from .._trees.kinds import CELL, DICT, LIST, MISSING, is_library
 from .._trees.pytree import flatten_nodes
 from .places import Change, place_key, restore
 from .snapshot import Snapshot, names_of, snapshot
@@ -60,6 +61,7 @@ class Surroundings:
         self._arguments = [value for value in arguments if not isinstance(value, ArrayBase)] or None
         #: What they are now, and were at first; ``None`` if there is nothing that could change.
         self.moment = self._first = self._look()
+        self._variables = _variables_of(function)
         #: What the function has changed: places, lists, arrays, and data, by their keys and ids.
         self._changed = set[Any]()
 
@@ -154,7 +156,20 @@ class Surroundings:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """A context after which all is as it was before."""
+        """A context in which the variables are what they were when the function was called, and after which all is as
+        it was before."""
+        others = [(*place, now) for place in self._variables if (now := _content(*place[:3])) is not place[3]]
+        try:
+            for container, kind, key, before, _ in others:
+                write_place(container, kind, key, before)
+            with self._all_kept():
+                yield
+        finally:
+            for container, kind, key, _, now in others:
+                write_place(container, kind, key, now)
+
+    @contextmanager
+    def _all_kept(self) -> Iterator[None]:
         if self._first is None:
             yield
             return
@@ -190,6 +205,33 @@ class Surroundings:
         """Whether the function has changed something, or has made what it is in."""
         assert self._first is not None
         return key in self._changed or id(container) not in self._first.held.seen
+
+
+def _variables_of(function: Callable[..., Any]) -> list[tuple[Any, int, Any, Any]]:
+    """The variables that a function finds around it and in its module, and those of the functions among these: each as
+    a place, and what is there."""
+    found: list[tuple[Any, int, Any, Any]] = []
+    todo, seen = [function], set[int]()
+    while todo:
+        value: Any = todo.pop()
+        if isinstance(value, MethodType | partial):
+            value = value.__func__ if isinstance(value, MethodType) else value.func
+        module = sys.modules.get(getattr(value, "__module__", None) or "")
+        if not isinstance(value, FunctionType) or id(value) in seen or module is not None and is_library(module):
+            continue
+        seen.add(id(value))
+        places: list[tuple[Any, int, str]] = [(cell, CELL, "") for cell in value.__closure__ or ()]
+        variables = value.__globals__
+        places += [(variables, DICT, name) for name in names_of(value.__code__) if name in variables]
+        for place in places:
+            content = _content(*place)
+            found.append((*place, content))
+            todo.append(content)
+    return found
+
+
+def _content(container: Any, kind: int, key: Any) -> Any:
+    return contents_of(container) if kind == CELL else container.get(key, MISSING)
 
 
 def _key(change: Change) -> Any:

@@ -69,6 +69,9 @@ def lerp(a: Any, b: Any, t: Any) -> Any:
         array = _array_among(a, b, t)
         assert array is not None
         site = CallSite("drjit.lerp", type(array))
+        if isinstance(a, ArrayBase) and a._kind != "f":  # others may have no negative numbers
+            types = [value._type for value in (a, b, t) if isinstance(value, ArrayBase)]
+            a = retype(type(a), functools.reduce(core.common_type, types))(a)
         rest = apply(FMA, site, (-a, t, a)) if isinstance(a, ArrayBase) or isinstance(t, ArrayBase) else a - a * t
         return apply(FMA, site, (b, t, rest))
     return _lerp(a, b, t)
@@ -121,7 +124,7 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
         array = _array_among(arg1, arg2)
         arg0 = from_numpy(arg0, function, "arg0", None if array is None else type(array))
     if not isinstance(arg0, ArrayBase) or arg0._kind != "b":
-        raise TypeError(f"{function}(): 'arg0' must be a mask array or a bool, found {describe(arg0)}.")
+        raise TypeError(f"{function}(): 'arg0', the condition, must be a mask array or a bool, found {describe(arg0)}.")
     if complex in (arg1.__class__, arg2.__class__) and (isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase)):
         cls: Any = type(arg1 if isinstance(arg1, ArrayBase) else arg2)
         return select(arg0, cls(arg1) if arg1.__class__ is complex else arg1,

@@ -596,9 +596,9 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     """
     _require_masks(value, "drjit.count")
     if isinstance(value, ArrayBase):
-        most = _most(value._nodes())
+        most, axes = _most(value._nodes()), parse_axes("drjit.count", value, axis)
         if index_type(most) != UINT32:  # of all elements, not of those that are reduced to one
-            most = extent_of("drjit.count", value, parse_axes("drjit.count", value, axis))
+            most = extent_of("drjit.count", value, axes)
         numbers = _numbers(value, index_type(most))
         if axis is ... and keepdims is False:
             return _COUNT[type(numbers)](numbers)

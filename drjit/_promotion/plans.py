@@ -5,7 +5,8 @@ The rules
 * Between arrays, the scalar type with the larger number in :class:`drjit.VarType` wins: masks, then integers by width
   (of two integers of one width the unsigned one), then floating point by width.
 * Python numbers are weak: an ``int`` goes with anything but a mask (which becomes a 32-bit integer), a ``float`` turns
-  masks and integers of any width into single precision. Lists and NumPy scalars count as their elements do.
+  masks and integers of any width into single precision. Lists and NumPy scalars count as their elements do; lists
+  that hold arrays are arrays of these components.
 * Static shapes broadcast from the right, as in NumPy, with the dynamic dimension apart: ``Array3f + Float``.
 
 The mechanism
@@ -26,6 +27,7 @@ their class method ``_plan``.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -79,6 +81,9 @@ class _Elements(NamedTuple):
 
     rank: int
     scalar: int
+    #: What a sequence that holds arrays is by itself: its static shape, with these as components, and their types.
+    shape: tuple[int, ...] | None = None
+    arrays: tuple[type[ArrayBase], ...] = ()
 
 
 def is_array(key: Any) -> bool:
@@ -141,9 +146,10 @@ def promotion(keys: Keys, mask: int = -1) -> Promotion:
 
 def _common_type(keys: Keys, mask: int = -1) -> type[ArrayBase]:
     """The array type that operands promote to."""
-    scalar, rank, top = _scalars(keys, mask)
-    result = meeting_package(top, top[0])
+    scalar, rank, top, held = _scalars(keys, mask)
+    result = meeting_package([*top, *(cls for each in held for cls in each.arrays)], top[0])
     shapes = [key._record.shape for key in top]
+    shapes += [each.shape or () for each in held if each.arrays or result._dynamic]
     shape = shapes[0] if len(shapes) == 1 else _broadcast_types(shapes)
     scalar = promote_scalars(scalar, rank)
     specials = {key._record[2:4] for key in top if key._special}
@@ -162,15 +168,18 @@ def _common_type(keys: Keys, mask: int = -1) -> type[ArrayBase]:
     return retype(_class_of(result._record._replace(kind=kind, shape=special_shape)), scalar)
 
 
-def _scalars(keys: Keys, mask: int) -> tuple[int, int, list[type[ArrayBase]]]:
-    """The largest scalar type, the rank of the numbers, and the array types (that of the mask last)."""
+def _scalars(keys: Keys, mask: int) -> tuple[int, int, list[type[ArrayBase]], list[_Elements]]:
+    """The largest scalar type, the rank of the numbers, the array types (that of the mask last), and what sequences of
+    arrays there are."""
     scalar, rank = BOOL, -1
     top: list[type[ArrayBase]] = []
+    held: list[_Elements] = []
     for position, key in enumerate(keys):
         if position == mask:
             continue
         if isinstance(key, _Elements):
             scalar, rank = common_type(scalar, key.scalar), max(rank, key.rank)
+            held += [] if key.shape is None else [key]
         elif key in PYTHON_NUMBERS:
             rank = max(rank, PYTHON_NUMBERS[key])
         elif is_array(key):
@@ -178,7 +187,7 @@ def _scalars(keys: Keys, mask: int) -> tuple[int, int, list[type[ArrayBase]]]:
             top.append(key)
     if mask >= 0 and is_array(keys[mask]):
         top.append(keys[mask])
-    return scalar, rank, top
+    return scalar, rank, top, held
 
 
 def _class_of(record: Record) -> type[ArrayBase]:
@@ -278,13 +287,13 @@ def _elements_unsupported(site: Site, value: Any) -> ArgumentError:
 
 def _elements(site: Site, position: int, value: Any) -> _Elements:
     """What the elements of a Python sequence contribute to promotion."""
-    rank, scalar = -1, BOOL
     if value.__class__ not in (list, tuple, range):
         if isinstance(value, ArrayBase):
-            return _Elements(-1, value._type)
+            cls = type(value) if value._depth >= 0 else value._leaf
+            return _Elements(-1, value._type, cls._record.shape, (cls,))
         found = scalar_type_of(value) if is_ndarray(value) and value.ndim else None
         if found is not None:
-            return _Elements(-1, found)
+            return _Elements(-1, found, value.shape[:-1])
         number = plain_scalar(value)
         if number is None:
             raise _unsupported(site, position, value)
@@ -292,10 +301,11 @@ def _elements(site: Site, position: int, value: Any) -> _Elements:
     kinds = {item.__class__ for item in value}
     if kinds <= PYTHON_NUMBERS.keys():
         return _Elements(max((PYTHON_NUMBERS[kind] for kind in kinds), default=-1), BOOL)
-    for item in value:
-        inner = _elements(site, position, item)
-        rank, scalar = max(rank, inner.rank), common_type(scalar, inner.scalar)
-    return _Elements(rank, scalar)
+    items = [_elements(site, position, item) for item in value]
+    shapes = [item.shape for item in items if item.shape is not None]
+    shape = (len(value) if len(value) <= 4 else -1, *_broadcast_types(shapes)) if shapes else None
+    return _Elements(max(item.rank for item in items), functools.reduce(common_type, [item.scalar for item in items]),
+                     shape, tuple({cls for item in items for cls in item.arrays}))
 
 
 def _from_numpy(site: Site, value: Any, like: type[ArrayBase]) -> Any:
@@ -364,10 +374,10 @@ def resolve(site: Site, args: Sequence[Any], mask: int = -1,
         tensor = like._depth < 0
         cls = tensor_type(tuple(keys), mask) if tensor else _common_type(tuple(keys), mask)
         if masking:
-            other = keys[1 - position]
-            if keys[position] == (0, BOOL) and is_array(other) and other._kind != "b" and \
+            other, found = keys[1 - position], keys[position]
+            if found.rank <= 0 and found.scalar == BOOL and is_array(other) and other._kind != "b" and \
                     (position or other._kind == "f"):
-                cls = other._mask_type
+                cls = cls._mask_type
         if values[position].__class__ is Extent:
             values[position] = array = wrap(cls._leaf, [bound_number(cls._leaf, values[position], site)])
             keys[position] = type(array)
@@ -385,14 +395,15 @@ def leaf_of_elements(site: Site, value: Any, like: type[ArrayBase]) -> type[Arra
         if scalar is None:
             raise _elements_unsupported(site, value)
         return retype(like._leaf, scalar)
-    return _common_type((like._leaf, _elements(site, 1, value)))._leaf
+    return _common_type((like._leaf, _elements(site, 1, value)._replace(shape=())))._leaf
 
 
 def tensor_type(keys: Keys, mask: int) -> type[ArrayBase]:
     """The tensor type that operands promote to."""
-    scalar, rank, top = _scalars(keys, mask)
+    scalar, rank, top, held = _scalars(keys, mask)
     tensor = next(key for key in top if key._depth < 0)
-    return retype(meeting_package(top, tensor), promote_scalars(scalar, rank))
+    package = meeting_package([*top, *(cls for each in held for cls in each.arrays)], tensor)
+    return retype(package, promote_scalars(scalar, rank))
 
 
 def _complex(value: Any, arrays: Sequence[type[ArrayBase]]) -> Any:

@@ -151,7 +151,7 @@ class Generator(Stateful):
             span = bounds[1] - bounds[0]
             result = FUNCTIONS["fma"](result, span, bounds[0])
         except (TypeError, RuntimeError) as error:
-            raise type(error)(f"drjit.random.Generator.uniform(): {error}") from None
+            raise _misfit("uniform", error, result.shape, low=low, high=high) from None
         if below is not None and above is not None and above > below:
             result = FUNCTIONS["minimum"](result, _largest_below(type(result), float(above)))
         return result  # type: ignore[no-any-return]
@@ -422,7 +422,7 @@ class Philox4x32Generator(Generator):
         try:
             return FUNCTIONS["fma"](result, scale, loc)
         except (TypeError, RuntimeError) as error:
-            raise type(error)(f"drjit.random.Generator.normal(): {error}") from None
+            raise _misfit("normal", error, result.shape, loc=loc, scale=scale) from None
 
     random.__doc__, normal.__doc__ = Generator.random.__doc__, Generator.normal.__doc__
 
@@ -457,9 +457,10 @@ class Philox4x32Generator(Generator):
     def integers(self, dtype: Any, shape: Any, low: Any = 0, high: Any = None, endpoint: bool = False) -> Any:
         function = "drjit.random.Generator.integers"
         form = _Form(dtype, shape, function, "iu")
+        given = {"low": low} if high is None else {"low": low, "high": high}
         low, high = (0, low) if high is None else (low, high)
         require_bool(function, "endpoint", endpoint)
-        first, last = (form.bound(function, name, value) for name, value in (("low", low), ("high", high)))
+        first, last = form.bound(function, "low", low), form.bound(function, list(given)[-1], high)
         key, steps = self._state(form.flat, form.size, function)
         try:
             if first.__class__ is int and last.__class__ is int:
@@ -468,7 +469,7 @@ class Philox4x32Generator(Generator):
                     raise ValueError(f"{function}(): there is no integer from 'low' to 'high', which are {low} and "
                                      f"{high}{'' if endpoint else ' (the latter is left out)'}.")
                 form.require(function, "low", first)
-                form.require(function, "high", last)
+                form.require(function, list(given)[-1], last)
                 span: Node | None = None if last - first == MASK32 else parameter(last - first + 1, 1)
                 certain = span is None or not (1 << 32) % span.payload
                 start = parameter(first & MASK32, 2)
@@ -483,7 +484,7 @@ class Philox4x32Generator(Generator):
                 found = [ops.add(node, start) for node in found]
             result = form.array([core.bitcast(node, form.type) for node in found])
         except CORE_ERRORS as error:
-            raise translate(error, function) from None
+            raise _misfit("integers", translate(error, function), (form.size,), **given) from None
         self._move(steps)
         return result
 
@@ -686,6 +687,16 @@ def _require_numbers(function: str, **arguments: Any) -> None:
     for name, value in arguments.items():
         if plain_scalar(value) is None and not isinstance(value, (ArrayBase, list, tuple)) and not is_ndarray(value):
             raise ArgumentError(f"{function}(): '{name}' must be a number or an array, found {describe(value)}.")
+
+
+def _misfit(name: str, error: Exception, shape: tuple[int, ...], **arguments: Any) -> Exception:
+    """What is wrong with arguments of a method that has failed for numbers of a shape."""
+    if not isinstance(error, SizeError):
+        own = str(error).startswith("drjit.random.")
+        return error if own else type(error)(f"drjit.random.Generator.{name}(): {error}")
+    found = " and ".join(f"'{key}' of the shape {value.shape}" for key, value in arguments.items()
+                         if isinstance(value, ArrayBase) or is_ndarray(value))
+    return SizeError(f"drjit.random.Generator.{name}(): {found} cannot be combined with numbers of the shape {shape}.")
 
 
 def _largest_below(kind: Any, value: float) -> float:

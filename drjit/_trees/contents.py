@@ -84,13 +84,14 @@ def _entry_of(array: Any, key: int) -> tuple[Any, Any]:
 
 
 def entries_of(container: Any, kind: int) -> dict[Any, Any]:
-    """The entries of a dictionary, the attributes of an object or a class, the variables of a generator that waits, or
-    those of a module that hold arrays."""
+    """The entries of a dictionary, the attributes of an object or a class (but for what Python notes there when it
+    copies objects), the variables of a generator that waits, or those of a module that hold arrays."""
     if kind == DICT:
         return container if type(container) is dict else dict(container.items())
     if kind == CLASS:
-        attributes: dict[Any, Any] = vars(container).copy()
-        return attributes
+        found: dict[Any, Any] = vars(container).copy()
+        found.pop("__slotnames__", None)
+        return found
     if kind == MODULE:
         return _module_variables(container)
     if kind == GENERATOR:

@@ -37,11 +37,13 @@ def array_within(leaf: Any, is_array: Callable[[Any], bool] = _is_any) -> bool:
     return not is_own(leaf.__class__.__module__) and _holds(leaf, is_array, False)
 
 
-def has_array(value: Any) -> bool:
+def _is_traced(value: Any) -> bool:
+    return isinstance(value, ArrayBase) and bool(value._dynamic)
+
+
+def has_array(value: Any, is_array: Callable[[Any], bool] = _is_traced) -> bool:
     """Whether something is a traced array, or leads to one."""
-    if isinstance(value, ArrayBase):
-        return bool(value._dynamic)
-    return _holds(value, lambda entry: isinstance(entry, ArrayBase) and bool(entry._dynamic), True)
+    return is_array(value) if isinstance(value, ArrayBase) else _holds(value, is_array, True)
 
 
 def _holds(whole: Any, is_array: Callable[[Any], bool], follows: bool) -> bool:

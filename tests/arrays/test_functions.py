@@ -127,6 +127,7 @@ REFUSALS = [
     (lambda: dr.select(Bool(True, False), Float(1, 2, 3), 1), r"drjit\.select.*sizes: 2, 3"),
     (lambda: dr.select(Float(1), 1, 2), "'arg0'"), (lambda: dr.select(Bool(True), "a", "b"), "'arg1'"),
     (lambda: dr.sum(Bool(True, True)), r"drjit\.sum\(<drjit\.llvm\.Bool>\)"), (lambda: dr.all(Float(1)), r"drjit\.all"),
+    (lambda: dr.count(Float(1, 2) > 1, axis=1), r"drjit.count\(<drjit.llvm.Bool>\): out-of-bounds axis"),
     (lambda: dr.sum(Float(1, 2), axis=1), r"out-of-bounds axis \(got 1, ndim=1\)"),
     (lambda: dr.sum(Float(1), axis="a"), "'axis'"),
     (lambda: dr.sum(Float(1), mode="bogus"), "'mode'"), (lambda: dr.sum(Array3f(1), keepdims=True), "keepdims"),
@@ -202,7 +203,7 @@ def test_numpy_arrays_become_arrays_of_the_chosen_backend(monkeypatch: pytest.Mo
     (lambda: dr.maximum(ONE, np.ones(3)), r"drjit\.maximum.*sizes: 2, 3"),
     (lambda: dr.sin([1.0, 2.0]), r"drjit\.sin\(\): 'arg' must be .*found list; convert a sequence"),
     (lambda: dr.atan2(1, (2,)), r"drjit\.atan2\(\): 'arg1' must be .*found tuple"),
-    (lambda: dr.select(np.array([1, 0]), 1, 2), r"drjit\.select\(\): 'arg0' must be a mask array"),
+    (lambda: dr.select(np.array([1, 0]), 1, 2), r"drjit\.select\(\): 'arg0', the condition, must be a mask array"),
 ])
 def test_refusal_of_foreign_arguments(expression, message: str) -> None:
     with pytest.raises((TypeError, RuntimeError), match=message):
@@ -250,6 +251,8 @@ def test_functions_in_terms_of_others_blame_the_one_that_was_called(expression, 
 DEFECTS = [
     (lambda: dr.clip(5, 3, 2), "3"), (lambda: dr.clip(Float(5), 3, 2), "[3]"), (lambda: dr.clip(NAN, 0, 1), "nan"),
     (lambda: dr.clip(Float(NAN), 0, 1), "[nan]"), (lambda: dr.lerp(UInt(1), UInt(3), 0.5), "[2]"),
+    (lambda: dr.lerp(UInt(3), dr.llvm.Complex2f(2, 1), 0.5), "[2.5+0.5j]"),
+    (lambda: dr.lerp(dr.llvm.Bool(True), 3, dr.llvm.Matrix2f(0.5)), "[[[2, 0],\n  [0, 2]]]"),
     (lambda: dr.lerp(Int(1), Int(3), 2), "[5]"), (lambda: dr.lerp(1, 3, 2), "5"),
     (lambda: dr.lerp(dr.llvm.Complex2f(1, 2), 3, 0.5), "[2+1j]"),
     (lambda: dr.lerp(1, dr.llvm.Complex2f(3, 2), 0.5), "[2+1j]"),

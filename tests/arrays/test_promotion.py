@@ -14,6 +14,7 @@ import pytest
 
 import drjit as dr
 from drjit import llvm, scalar
+from drjit._base.errors import describe
 from drjit.llvm import (
     Array2f,
     Array3b,
@@ -452,3 +453,36 @@ def test_masks_go_with_empty_arrays() -> None:
     assert list(Float() & llvm.Bool(True)) == [] and list(Float(1) & llvm.Bool()) == []
     with pytest.raises(RuntimeError, match="incompatible sizes"):
         Float() & llvm.Bool(True, False)
+
+
+@pytest.mark.parametrize("left, right, kind", [
+    (Float(1, 2), [Float(3, 4), 5], Array2f), (Float(1), [Float(3, 4)] * 5, ArrayXf),
+    (Float(1, 2), [[Float(1, 2), 3], [4, 5]], Array22f), (Array2f(1, 2), [Array2f(1, 2), Array2f(3, 4)], Array22f),
+    (scalar.Array2f(1, 2), [Float(3, 4), 5], Array2f), (Float(1, 2), [np.float32([3, 4]), np.float32([5, 6])], Array2f),
+    (Int(1, 2), (Float64(3, 4), Int8(1)), llvm.Array2f64),
+])
+def test_sequences_of_arrays_are_arrays_of_these_components(left: Any, right: Any, kind: type) -> None:
+    found, expected = left + right, left + kind(right)
+    same(found, expected.numpy(), kind)
+    same(right + left, expected.numpy(), kind)
+    assert type(dr.select(True, left, right)) is type(dr.maximum(right, left))
+    masked = Float(1, 2, 3) & [Bool(True, False, True), True]
+    same(masked, [[1, 0, 3], [1, 2, 3]], Array2f)
+
+
+@pytest.mark.parametrize("left", [
+    Array2f(1, 2), ArrayXf([1, 2], [3, 4]), Matrix2f(1, 2, 3, 4), Complex2f(1, 2), TensorXf([[1, 2], [3, 4]]),
+    scalar.Array2f(1, 2), scalar.Matrix2f(1, 2, 3, 4), scalar.Complex2f(1, 2)], ids=describe)
+def test_sequences_with_derivatives_keep_them(left: Any) -> None:
+    x = llvm.ad.Float(3, 5)
+    dr.enable_grad(x)
+    pair = [x, x] if isinstance(left, TensorXf) else [x, 1]
+    results = [left + pair, pair * left, dr.fma(left, 2, pair), dr.select(left != 1, pair, left)]
+    if not isinstance(left, Complex2f | scalar.Complex2f):
+        results += [left @ pair, pair @ left]
+    if not left._special:
+        results.append(dr.minimum(pair, left + 9))
+    for result in results:
+        assert dr.grad_enabled(result)
+        dr.backward(result)
+    assert all(dr.grad(x).numpy() > 0)

@@ -401,8 +401,8 @@ ERRORS = [
     ("dr.rng().integers(UInt, 3)", r"no integer"),
     ("dr.rng().integers(UInt, 3, -5, 5)", r"'low' must lie in the range of drjit\.llvm\.UInt.* found -5"),
     ("dr.rng().integers(Int, 3, 0, 2**31, endpoint=True)", r"'high' must lie in the range"),
-    ("dr.rng().integers(UInt, 3, 2.5)", r"'high' must be an int"),
-    ("dr.rng().integers(UInt, 3, UInt(1, 2))", r"sizes"),
+    ("dr.rng().integers(UInt, 3, 2.5)", r"'low' must be an int"),
+    ("dr.rng().integers(UInt, 3, UInt(1, 2))", r"'low' of the shape \(2,\) cannot be combined"),
     ("dr.rng(UInt64(1, 2)).random(Float, 3)", r"sizes"),
     ("dr.rng().permutation(UInt, -1)", r"Generator\.permutation\(\): 'n' must be an int that is not negative"),
     ("dr.rng().permutation(UInt)", r"'n' must be"),
@@ -462,3 +462,16 @@ def test_bounds_may_be_sequences():
         assert type(found) is llvm.Float and found.numpy().tolist() == expected
     found = dr.rng(3).uniform(llvm.Array2f, (2, 4), low=[0, 10], high=20).numpy()
     assert (found[1] >= 10).all() and (found < 20).all()
+
+
+@pytest.mark.parametrize("method, names", [("uniform", ("low", "high")), ("normal", ("loc", "scale")),
+                                           ("integers", ("low", "high"))])
+def test_bounds_of_other_sizes_are_named(method: str, names: tuple[str, str]) -> None:
+    kind: Any = llvm.Int if method == "integers" else llvm.Float
+    draw = getattr(dr.rng(seed=0), method)
+    for name in names:
+        bounds = {**dict(zip(names, (1, 9), strict=True)), name: kind(1, 2, 3)}
+        with pytest.raises(RuntimeError) as caught:
+            draw(kind, 4, **bounds)
+        assert str(caught.value) == (f"drjit.random.Generator.{method}(): '{name}' of the shape (3,) cannot be "
+                                     "combined with numbers of the shape (4,).")

@@ -112,8 +112,8 @@ def test_a_choice_within_symbolic_code_and_of_frozen_functions() -> None:
     ((True, ad.Float(1), "x"), r"'arg2' has the unsupported type 'str'"),
     ((False, None, ad.Float(1)), r"'arg1' has the unsupported type 'NoneType'"),
     ((True, ad.Array3f(1), ad.Array4f(2)), r"incompatible arguments"),
-    ((None, ad.Float(1), ad.Float(2)), r"'arg0' must be a mask array or a bool, found NoneType"),
-    ((1, ad.Float(1), ad.Float(2)), r"'arg0' must be a mask array or a bool, found int"),
+    ((None, ad.Float(1), ad.Float(2)), r"'arg0', the condition, must be a mask array or a bool, found NoneType"),
+    ((1, ad.Float(1), ad.Float(2)), r"'arg0', the condition, must be a mask array or a bool, found int"),
 ])
 def test_refusals(arguments: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError, RuntimeError), match=message):

@@ -200,7 +200,7 @@ def test_calls(name: str, mode: str) -> None:
     index, args, expected = {**CALLS, **MASKED}[name]
     targets = [lambda x, *mask, target=target: target(x) for target in TARGETS]
     if expected is None:
-        with pytest.raises(RuntimeError, match=r"incompatible sizes|returned 0 elements"):
+        with pytest.raises(RuntimeError, match=r"incompatible sizes|go with that of the index|returned 0 elements"):
             dr.switch(index, targets, *args, mode=mode)
     else:
         found = dr.switch(index, targets, *args, mode=mode)

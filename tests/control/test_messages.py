@@ -575,3 +575,15 @@ def test_attributes_that_arrays_of_instances_have_not() -> None:
     with pytest.raises(AttributeError, match=r"'ShapePtr' .* 'volume': .* methods and properties of 'Shape'"):
         array.volume()
     assert not hasattr(array, "_nothing")
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_sizes_of_results_are_told(mode: str) -> None:
+    wide, condition = Float(1, 2, 3), Bool(True, False)
+    with pytest.raises(RuntimeError, match=r"result 'result' do not go with that of the condition! \(sizes: 3, 2, 2\)"):
+        dr.if_stmt((Float(1, 2),), condition, lambda x: wide, lambda x: x, mode=mode)
+    with pytest.raises(RuntimeError, match=r"result '.*1.*' do not go with that of the condition! \(sizes: 3, 3, 2\)"):
+        dr.if_stmt((Float(1, 2), wide), condition, lambda x, y: (x, 2 * y), lambda x, y: (x, y), mode=mode)
+    if mode == "symbolic":
+        with pytest.raises(RuntimeError, match=r"result 'result' do not go with that of the index! \(sizes: 2, 3, 2\)"):
+            dr.switch(UInt32(0, 1), [lambda x: x, lambda x: wide], Float(1, 2), mode=mode)

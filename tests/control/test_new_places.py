@@ -707,9 +707,12 @@ def _beside(mode: str) -> list[Any]:
 @pytest.mark.parametrize("loop", [False, True])
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+@pytest.mark.parametrize("tracks", [False, True])
 def test_what_is_beside_a_value_that_nobody_can_use_is_there_for_each_element(
-        before: bool, constant: bool, loop: bool, mode: str) -> None:
+        tracks: bool, before: bool, constant: bool, loop: bool, mode: str) -> None:
     """Other elements would lose it, or get what is not theirs."""
+    variable = F(1)  # what has nothing to do with it decides how loops are recorded
+    dr.set_grad_enabled(variable, tracks)
     whole, part = [F(1, 2), F(3, 4)], _beside(mode)
     box: Any = SimpleNamespace(kept=part if before else whole)
 

@@ -254,15 +254,55 @@ def test_memory_is_logarithmic() -> None:
 @pytest.mark.parametrize("steps", [None, 5])
 @pytest.mark.parametrize("tracked", [False, True])
 def test_other_arrays_than_those_that_were_used_are_refused(tracked: bool, steps: int | None, mode: str) -> None:
-    x, w = variable(), variable(1, 0.7)
-    y = dr.checkpoint(lambda x: x * w, x, steps=steps)
-    w = variable(1, 0.9) if tracked else Float(0.9)
+    x, w = variable(), [variable(1, 0.7)]
+    y = dr.checkpoint(lambda x: x * w[0], x, steps=steps)
+    w[0] = y * w[0] if tracked else Float(0.9)
     with pytest.raises(RuntimeError, match=r"drjit.checkpoint\(\): the function refers to other arrays"):
         if mode == "backward":
             dr.backward(y)
         else:
             dr.forward(x)
     assert not flat(x.grad).any() or mode == "forward"
+
+
+scale = 1.0
+
+
+@pytest.mark.parametrize("steps", [None, 2])
+@pytest.mark.parametrize("mode", ["backward", "forward", "hvp"])
+def test_variables_are_what_they_were_when_it_was_called(steps: int | None, mode: str) -> None:
+    def results(call: Callable[..., Any]) -> list[Any]:
+        def run(x: Any) -> Any:
+            global scale
+            w, y = 0.5 + x, x
+            for count in range(3):
+                scale = 1 + 0.1 * count
+                if steps is None:
+                    y = call(lambda q: scaled(q) * w + count * q, y, steps=None)  # noqa: B023
+                else:  # that is what it is about
+                    y = call(lambda q: scaled(q) + count * q, y, steps=steps)  # noqa: B023
+                w = w * y
+            return dr.sum(y)
+
+        def scaled(x: Any) -> Any:
+            return x * scale
+
+        x = variable()
+        if mode == "hvp":
+            return [flat(value) for value in dr.hvp(run, x, Float(1))]
+        y = run(x)
+        (dr.backward if mode == "backward" else dr.forward)(y if mode == "backward" else x)
+        assert scale == 1.2
+        return [flat(y), flat(x.grad if mode == "backward" else y.grad)]
+
+    def repeated(function: Callable[[Any], Any], x: Any, steps: int | None) -> Any:
+        for _ in range(steps or 1):
+            x = function(x)
+        return x
+
+    for found, expected in zip(results(dr.checkpoint), results(repeated), strict=True):
+        # in single precision: what is computed again may be fused, and so rounded, otherwise
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("steps", [None, 3])
@@ -573,3 +613,43 @@ def test_steps_that_draw_are_one_program() -> None:
         kernels = [entry["hash"] for entry in dr.kernel_history([dr.KernelType.JIT])]
     assert len(kernels) > 80
     assert len(set(kernels)) < 12
+
+
+def test_steps_that_differentiate_do_so_when_they_are_computed_again() -> None:
+    def descend(x: Any) -> Any:
+        variable = dr.detach(x)
+        dr.enable_grad(variable)
+        dr.backward(variable**3)
+        return x - 0.1 * dr.grad(variable)
+
+    x = variable()
+    y = dr.checkpoint(descend, x, steps=9, slots=1)
+    for _ in range(2):  # no state but the first two is left the second time
+        dr.backward(y, flags=dr.ADFlag.ClearVertices)
+    assert flat(x.grad).tolist() == [2] * 8
+
+
+class Holder:
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+
+@pytest.mark.parametrize("hold", [
+    Holder, lambda array: {array}, lambda array: (value for value in [array]), lambda array: lambda: array])
+@pytest.mark.parametrize("steps", [None, 1])
+def test_results_that_derivatives_would_not_flow_from_are_refused(hold: Callable[[Any], Any],
+                                                                  steps: int | None) -> None:
+    with pytest.raises(TypeError, match=r"drjit.checkpoint\(\): 'result(\[1\])?' is of type .* holds arrays, but is"):
+        dr.checkpoint(lambda x, _: (x, hold(2 * x)), variable(), None, steps=steps)
+    array = variable()
+    assert dr.checkpoint(lambda x, _: (x, array), variable(), None, steps=steps)[1] is not None
+    assert dr.checkpoint(lambda x, held: (x, held), variable(), hold(array), steps=steps)[1] is not None
+
+
+@pytest.mark.parametrize("mode", ["backward", "forward"])
+def test_other_results_than_at_first_are_refused(mode: str) -> None:
+    x, again = variable(), list[bool]()
+    y = dr.checkpoint(lambda x: x if again else (x, 2 * x), x)[1]
+    again.append(True)
+    with pytest.raises(RuntimeError, match="returned something else than when it was called"):
+        (dr.forward if mode == "forward" else dr.backward)(x if mode == "forward" else y)

@@ -10,6 +10,7 @@ import pytest
 
 import drjit as dr
 import drjit_core
+from drjit._promotion.promote import wrap
 from drjit.llvm import ad
 from drjit_core.ir.dual import STRUCTURE
 from drjit_core.ir.structured import READS
@@ -112,6 +113,15 @@ MEMORY |= {
 
 def through_single(a: Any) -> Any:
     return F(ad.Float(a * a)) * a
+
+
+def slope_of_tanh(a: Any) -> Any:
+    """What derivatives of the derivative of tanh differentiate."""
+    return wrap(type(a), [drjit_core.math.hyperbolic.slope_of_tanh(a._n)])
+
+
+def test_slope_of_tanh() -> None:
+    check(slope_of_tanh, on(P))
 
 
 def test_casts() -> None:
@@ -605,6 +615,7 @@ def samples() -> Iterator[tuple[Any, ...]]:
     yield (lambda a, b: a @ b), *((T, np.ones(shape)) for shape in PRODUCTS["matrices"])
     yield dr.norm, (ad.Array3f64, A[:, 0])
     yield through_single, on(P)
+    yield slope_of_tanh, on(P)
     for region in REGIONS.values():
         yield (lambda a, b, region=region: region(a, b, "symbolic")), on(P), on(Q)
     yield (lambda a: dr.custom(Cube, a)), on(P)

@@ -7,6 +7,7 @@ import abc
 import array
 import collections
 import contextvars
+import copy
 import dataclasses
 import decimal
 import functools
@@ -680,3 +681,23 @@ def test_what_modules_answer_counts() -> None:
         change()
         for _ in range(2):
             assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * expected)
+
+
+@pytest.mark.parametrize("base", [dict, list])
+def test_what_copies_note_in_classes_counts_for_nothing(base: Any) -> None:
+    class Container(base):  # type: ignore[misc]
+        pass
+
+    class Part:
+        pass
+
+    @dr.freeze
+    def function(x: Float, name: str = "none") -> Any:
+        assert not getattr(Part(), name, None)  # all attributes count
+        return Container({"x": 2 * x} if base is dict else [2 * x])
+
+    for _ in range(2):
+        function(Float(1, 2) + 1)
+        copy.copy(Part())  # lets Python note the names of slots in the class
+        copy.copy(Container())
+    assert function.n_recordings == 1

@@ -12,6 +12,7 @@ from ..ir.node import Node
 from ..ir.trace import binary, ops
 from ..math import TRACE
 from ..math.gamma import digamma
+from ..math.hyperbolic import slope_of_tanh
 from ..ops.table import DUAL, KIND, OPS
 
 __all__ = ["FORMULAS", "masked", "number", "product"]
@@ -26,7 +27,7 @@ _MUL = KIND["mul"]
 #: ``o`` of the rules: every row and every function of the mathematics, by name.
 FORMULAS: Any = SimpleNamespace(**{row.name: getattr(ops, row.name) for row in OPS if hasattr(ops, row.name)})
 FORMULAS.__dict__.update(TRACE)
-FORMULAS.number, FORMULAS.digamma = number, digamma
+FORMULAS.number, FORMULAS.digamma, FORMULAS.slope_of_tanh = number, digamma, slope_of_tanh
 
 
 def masked(mask: Node, value: Node, inverted: bool = False) -> Node:

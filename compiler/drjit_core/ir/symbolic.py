@@ -608,8 +608,9 @@ def symbolic_error(node: Node, operation: str = "", need: str = "") -> SymbolicV
     function = f"{function}()" if function else "operation"
     place = _known.get(node.scope)
     at = f" ({line[0]}:{line[1]})" if line else ""
-    if is_unusable(node):
-        return SymbolicValue(f"{function}{at}: {node.payload}")
+    told = stands_for(node) if is_apart(node) else node
+    if is_unusable(told):
+        return SymbolicValue(f"{function}{at}: {told.payload}")
     what, noun = describe_value(node), _noun(place)
     if place is not None and place.open and node.scope not in state.open:
         return SymbolicValue(

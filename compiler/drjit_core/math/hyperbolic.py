@@ -19,14 +19,18 @@ import math
 from typing import NamedTuple
 
 from ..errors import UnsupportedType
+from ..ir.dual import attached, primal
 from ..ir.node import Node
-from ..ir.trace import bitcast, cast, ops
+from ..ir.trace import bitcast, cast, ops, square
+from ..ops.derivatives import RULES
+from ..ops.table import DUAL
 from ..types import COMPUTES_IN, FLOAT32, FLOAT64, TYPES, is_float
 from .exponential import FORMATS as EXPONENTIAL
 from .exponential import log_of_mantissa, round_quotient, split
 from .polynomial import constant, elementary, estrin, horner, with_sign_of
+from .reciprocal import rcp
 
-__all__ = ["acosh", "asinh", "atanh", "cosh", "sincosh", "sinh", "tanh"]
+__all__ = ["acosh", "asinh", "atanh", "cosh", "sincosh", "sinh", "slope_of_tanh", "tanh"]
 
 
 class _Format(NamedTuple):
@@ -131,6 +135,16 @@ def tanh(a: Node) -> Node:
     power = _power_of_two(ops.sub(biased, constant(e.word, e.bias)), type_)
     m = ops.fma(power, q, ops.sub(power, constant(type_, 1)))
     return with_sign_of(ops.div(m, ops.add(m, constant(type_, 2))), a)
+
+
+def slope_of_tanh(a: Node) -> Node:
+    """``1 / cosh(a)**2``, in which no digits cancel, as they do in ``1 - tanh(a)**2``.
+
+    Its own derivative is a rule: that of the formula would multiply zeros by infinities far away from 0.
+    """
+    if a.kind == DUAL:
+        return attached(RULES["slope_of_tanh"], slope_of_tanh(primal(a)), a)
+    return square(rcp(cosh(a)))
 
 
 # --- inverse functions -----------------------------------------------------------------------------------------------

@@ -110,15 +110,6 @@ def _safe_asin(o: Any, x: Any, y: Any, z: Any, r: Any) -> Any:
     return o.select(outside, o.number(x, 0), o.rsqrt(_one_minus_square(o, x)))
 
 
-def _slope_of_tanh(o: Any, x: Any, y: Any, z: Any, r: Any) -> Any:
-    """``1 / cosh(x)**2``: ``1 - r**2`` as long as no digits cancel in that, beyond 1 ``4 e / (1 + e)**2`` of
-    ``e = exp(-2 |x|)``, in whose derivatives they would cancel near 0."""
-    one, size = o.number(x, 1), o.mul(x, _bit(o, x))
-    e = o.exp(o.mul(size, o.number(x, -2)))
-    part = o.rcp(o.add(one, e))
-    return o.select(o.lt(size, one), o.fma(o.neg(r), r, one), o.mul(o.mul(e, o.number(x, 4)), o.mul(part, part)))
-
-
 def _epsilon(x: Any) -> float:
     """Half the distance from 1 to the next number. (Rules of half precision are computed in single precision.)"""
     return 2.0 ** -{32: 24, 64: 53}[TYPES[x.type].bits]
@@ -170,7 +161,7 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "power": (_factor("xy", _power_of_base), _factor("xr", _power_of_exponent)),
     "sinh": (_factor("x", lambda o, x, y, z, r: o.cosh(x)),),
     "cosh": (_factor("x", lambda o, x, y, z, r: o.sinh(x)),),
-    "tanh": (_factor("xr", _slope_of_tanh),),
+    "tanh": (_factor("x", lambda o, x, y, z, r: o.slope_of_tanh(x)),),
     "asinh": (_factor("x", lambda o, x, y, z, r: o.rcp(o.hypot(x, o.number(x, 1)))),),
     "acosh": (_factor("x", lambda o, x, y, z, r: o.mul(o.rsqrt(o.sub(x, o.number(x, 1))),
                                                        o.rsqrt(o.add(x, o.number(x, 1))))),),
@@ -184,6 +175,7 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
               _sparse("yr", lambda o, x, y, z, r: _share(o, y, r))),
     # functions whose rule is not that of what they are composed of: of rows that work on bits, and finite ones
     "copysign": (_factor("xy", lambda o, x, y, z, r: o.mul(_bit(o, x), _bit(o, y))), None),
+    "slope_of_tanh": (_factor("xr", lambda o, x, y, z, r: o.mul(o.mul(r, o.number(r, -2)), o.tanh(x))),),
     "length": (_sparse("r", lambda o, x, y, z, r: _quotient(o, o.number(r, 0.5), r)),),
     "safe_sqrt": (_sparse("xr", _safe_sqrt),),
     "safe_asin": (_sparse("x", _safe_asin),),
