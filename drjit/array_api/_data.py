@@ -269,7 +269,7 @@ def value_of(array: Storage, most: int) -> Any:
     root = view.root
     whole = _fetched(root, most) if root._value is None else root._value
     if whole is None:
-        return _copied(array) if 0 < array.size <= most < root.size else None
+        return _row_of(array) if 0 < array.size <= most < root.size else None
     if view.part == _ZEROS or array._given and not computes_now(parts_of(array)[0]):
         return None
     value = array._value
@@ -279,6 +279,19 @@ def value_of(array: Storage, most: int) -> Any:
         value = _seen(whole, array.shape, array._dtype, view)
         if root._value is whole:
             array._value = value
+    return value
+
+
+def _row_of(array: Storage) -> Any:
+    """A copy of the elements of a small view of a large array; the one that it has if there are no tensors beside it
+    and the root has not been written to, nor has derivatives, since."""
+    view, value = array._view, array._value
+    assert view is not None
+    if value is not None and view.seen == view.root._writes and not _tracked(view.root):
+        return value
+    value = _copied(array)
+    if value is not None and array._held is None:
+        array._value, view.seen = value, view.root._writes
     return value
 
 
@@ -496,9 +509,20 @@ def part_of(array: Storage, key: Any) -> Array | None:
     if part is None:
         return None
     if part.shape or not array.ndim or type(key) is tuple and Ellipsis in key:  # which makes a view without axes
-        return viewed(array, part)
+        row = _row(array, part, key, most) if most else None
+        return viewed(array, part) if row is None else row
     found = _element(array, part) if most else None
     return made(array._dtype, tuple([part(tensor) for tensor in parts_of(array)])) if found is None else found
+
+
+def _row(array: Storage, part: Any, key: Any, most: int) -> Array | None:
+    """A small part of a large array that is in memory, as a view that has a copy of its elements, and tensors as soon
+    as they are wanted; ``None`` of others."""
+    root = array if array._view is None else array._view.root
+    if not 0 < math.prod(part.shape) <= most < root.size:
+        return None
+    value = _copied(array, key)
+    return None if value is None else _view_with(array, part, None, value, _ALL)
 
 
 def _in_memory(array: Storage, constants: bool = False) -> tuple[Any, ...] | None:
@@ -624,6 +648,12 @@ def _view_of_value(array: Storage, load: Callable[[Any], Any] | None, place: Any
     root = array if array._view is None else array._view.root
     if root._value is None or value.base is not root._value:
         return None
+    return _view_with(array, load, place, value, part, key)
+
+
+def _view_with(array: Storage, load: Callable[[Any], Any] | None, place: Any, value: Any, part: int,
+               key: Any = None) -> Array:
+    """A view of an array that has a value, and no tensors."""
     cls = _final
     result = cls.__new__(cls)
     result._dtype = array._dtype if part == _ALL else array._dtype.part
@@ -632,7 +662,7 @@ def _view_of_value(array: Storage, load: Callable[[Any], Any] | None, place: Any
     result._given = False
     result._writes = 0
     result._view = view = _noted(array, load, place, part, key)
-    view.seen = root._writes
+    view.seen = view.root._writes
     return result  # type: ignore[no-any-return]
 
 

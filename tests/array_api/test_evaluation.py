@@ -329,3 +329,25 @@ def test_few_elements_keep_what_is_computed_of_them_before_and_derivatives():
     dr.enable_grad(tracked)
     dr.backward(xp.sum(tracked[xp.asarray([4, 4])] * 3 + tracked[4:6]))
     assert dr.grad(tracked)[3:7].tolist() == [0, 7, 1, 0]
+
+
+def test_rows_of_what_is_in_memory_follow_it():
+    xp.policy.eager = 8192
+    x = xp.asarray(np.arange(20_000.0).reshape(200, 100))
+    row, part = x[2], x[2][10:12]
+    assert (row + 1)[:2].tolist() == [201, 202] and part.tolist() == [210, 211]
+    x += 1  # is not in memory any more
+    assert (row + 1)[:2].tolist() == [202, 203] and (part * 2).tolist() == [422, 424]
+    dr.eval(x)
+    row *= 2
+    part[0] = -1
+    assert x[2, :2].tolist() == [402, 404] and row[9:12].tolist() == [420, -1, 424]
+    late = x[3]
+    assert (late * 1)[0].item() == 301
+    dr.enable_grad(x)
+    dr.backward(xp.sum(late * 3))
+    assert dr.grad(x)[3, :2].tolist() == [3, 3] and dr.grad(x)[2, 0].item() == 0
+    z = xp.asarray(np.arange(20_000) * (1 + 2j))
+    few = z[3:5]
+    few.imag[1] = 0
+    assert (few + 1).tolist() == [4 + 6j, 5] and few.real.tolist() == [3, 4] and z[4].item() == 4
