@@ -376,8 +376,8 @@ _HEAD = """\
 Made by `python -m conformance.consumers --write`. Programs of other libraries, unmodified, on arrays of
 `drjit.array_api`: whether results agree with NumPy's to 6 digits, whether they are our arrays and were computed there
 without becoming NumPy's on the way (plots need numbers of the host, SciPy's interpolation and bottleneck know nothing
-else, and columns of pandas are NumPy's), how many kernels a call launches, and how long it takes on 300 × 6 numbers,
-where tracing is all that counts.
+else, `polyfit` and `dropna` of xarray convert what they ask for, and columns of pandas are NumPy's), how many kernels a
+call launches, and how long it takes on 300 × 6 numbers, where tracing is all that counts.
 """
 
 

@@ -17,7 +17,9 @@ from ._functions.held import (
     is_pending,
     is_recorded,
     is_variable,
+    read_by,
     tracking,
+    write_by,
 )
 from ._functions.hosted import call_host, records
 from ._functions.pairs import of_pairs
@@ -25,8 +27,8 @@ from ._tools.runtime import missing_backend
 
 __all__ = ["ProfileEvent", "bytes_of", "call_host", "computes_now", "cuda_version", "differentiated", "eval_held",
            "in_plain_code", "is_constant", "is_pending", "is_recorded", "is_variable", "leak_warnings", "llvm_version",
-           "missing_backend", "named", "of_memory", "of_pairs", "part_of", "permuted", "records", "reshaped",
-           "set_leak_warnings", "tracking"]
+           "missing_backend", "named", "of_memory", "of_pairs", "part_of", "permuted", "read_by", "records",
+           "reshaped", "set_leak_warnings", "tracking", "write_by"]
 
 _leak_warnings = False
 

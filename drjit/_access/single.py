@@ -1,10 +1,11 @@
-"""Single elements of flat arrays that are set from the host.
+"""Elements of flat arrays that are set from the host.
 
 Who holds a node is counted here: this is no room, since compiled code holds what it passes on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from drjit_core import (
@@ -16,17 +17,18 @@ from drjit_core import (
     literal,
     ops,
     primal,
+    rewritten,
     scatter,
+    set_element,
     state,
     vertex_of,
-    write_element,
 )
 
 from .._base.nodes import index_type
 from .lanes import TRUE, WATCHES, note_origin, note_read, with_lanes
 from .store import sole_owners, store, store_written
 
-__all__ = ["store_element"]
+__all__ = ["store_by", "store_element"]
 
 _PHI = KIND["phi"]
 
@@ -54,13 +56,19 @@ def store_element(array: Any, position: int, value: Any) -> None:
         store_written(array, [
             scatter(node, literal(node.type, value), literal(index_type(node.size), position), mask, 0, 0)])
         return
+    store_by(array, set_element(position, value))
+
+
+def store_by(array: Any, write: Callable[[Any, int], None]) -> None:
+    """Write to the memory of a flat array or a tensor without derivatives, outside of constructs and recordings; in
+    place if nobody shares it."""
     if WATCHES:
         note_read(array._n)
     with evaluation_lock:  # threads may write to other elements of the same array
         owners = sole_owners(array)
         # Written like this because a further holder of the node, such as a local variable, would cost a copy.
         number = array._n.id
-        node = write_element(array._n, position, value, owners)
+        node = rewritten(array._n, write, owners)
         if node.id != number:
             note_origin(node, number)
         store(array, [node], None, True)

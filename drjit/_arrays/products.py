@@ -219,7 +219,7 @@ _Known = tuple[Any, tuple[int, ...], int, bool]
 #: Steps of products of two tensors of one type, by their shapes and which are exchanged; the shapes of the results, and
 #: whether only those of tensors in memory are steps.
 _steps: dict[tuple[type, tuple[int, ...], tuple[int, ...], tuple[bool, bool]], _Known] = {}
-_EVALUATED, _STEP, _UNDEFINED = core.KIND["evaluated"], core.KIND["step"], core.KIND["undefined"]
+_EVALUATED, _STEP, _UNDEFINED, _VIEW = (core.KIND[name] for name in ("evaluated", "step", "undefined", "view"))
 _MOST_STEPS = 1024
 
 
@@ -232,8 +232,8 @@ def _found(left: Any, right: Any, flags: tuple[bool, bool]) -> Any:
     payload, shape, size, in_memory = known
     for node in (a, b):
         kind = core.primal(node).kind
-        if kind != _EVALUATED and (in_memory or node.scope or kind == _STEP or kind <= _UNDEFINED):
-            return None  # a step may be a transposed copy, which products read through
+        if kind != _EVALUATED and (in_memory or node.scope or kind == _STEP or kind == _VIEW or kind <= _UNDEFINED):
+            return None  # a step or a view may be a transposed copy, which products read through
     return make(type(left), core.step_again(payload, a, b, a.type, size), shape)
 
 
@@ -244,18 +244,19 @@ def _exchanged(values: tuple[int, ...]) -> tuple[int, ...]:
 class _Operand:
     """An operand of a product: its elements, and where they are."""
 
-    __slots__ = ("base", "batch", "column", "node", "row")
+    __slots__ = ("base", "batch", "column", "node", "row", "sizes")
 
     def __init__(self, node: Node, shape: tuple[int, ...], strides: tuple[int, ...], batch: tuple[int, ...]) -> None:
         self.node = node
         self.base = 0
         self.row, self.column = strides[-2:]
+        self.sizes = (1,) * (len(batch) + 2 - len(shape)) + shape
         own = tuple(0 if size == 1 else stride for size, stride in zip(shape[:-2], strides[:-2], strict=True))
         self.batch = (0,) * (len(batch) - len(own)) + own
 
     def read_through(self) -> None:
-        """Read the source of a transposed copy that nobody has asked for yet."""
-        found = core.transposed_source(self.node, self.batch, (self.row, self.column))
+        """Read the source of a copy in another layout that nobody has asked for yet."""
+        found = core.transposed_source(self.node, self.batch, (self.row, self.column), self.sizes)
         if found is not None:
             self.node, self.base, self.batch, (self.row, self.column) = found
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ctypes
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, LEAF, current, primal, tracked, vertex_of
+from drjit_core import KIND, LEAF, TYPES, current, primal, tracked, vertex_of
 
 from .._access.lanes import begun
 from .._access.lanes import in_plain_code as without_lanes
+from .._access.single import store_by
 from .._access.store import no_journal
 
 __all__ = ["bytes_of", "computes_now", "eval_held", "in_plain_code", "is_constant", "is_pending", "is_recorded",
-           "is_variable", "tracking"]
+           "is_variable", "read_by", "tracking", "write_by"]
 
 _begun = begun
 _DUAL = KIND["dual"]
@@ -115,6 +117,35 @@ def bytes_of(array: Any) -> bytes:
     b'\\x02\\x03'
     """
     return core.read_bytes(array._n)
+
+
+def read_by(array: Any, read: Callable[[Any], Any]) -> Any:
+    """What a function makes of the bytes of a flat array or a tensor in memory, of which it must keep no view;
+    evaluates it and waits.
+
+    >>> import numpy as np
+    >>> from drjit.llvm import UInt8
+    >>> int(dr.detail.read_by(UInt8(1, 2) + 1, lambda memory: np.frombuffer(memory, np.uint8).max()))
+    3
+    """
+    _, address, _owner = core.host_view(array._n)
+    return read((ctypes.c_char * (array._n.size * TYPES[array._n.type].size)).from_address(address))
+
+
+def write_by(array: Any, write: Callable[[Any], None]) -> None:
+    """Let a function write to the bytes of a flat array or a tensor, of which it must keep no view: where
+    :func:`computes_now` and :func:`in_plain_code` hold. Evaluates the array and waits; others that have the same memory
+    keep their elements.
+
+    >>> import numpy as np
+    >>> from drjit.llvm import UInt8
+    >>> x = UInt8(1, 2, 3)
+    >>> y = x + 0
+    >>> dr.detail.write_by(x, lambda memory: np.frombuffer(memory, np.uint8).put([0, 2], 9))
+    >>> x, y
+    ([9, 2, 9], [1, 2, 3])
+    """
+    store_by(array, core.set_bytes(write))
 
 
 def computes_now(*arrays: Any) -> bool:

@@ -34,7 +34,9 @@ from drjit.detail import (
     is_variable,
     of_memory,
     permuted,
+    read_by,
     tracking,
+    write_by,
 )
 from drjit.detail import part_of as chosen_by
 from drjit.interop import contiguous_strides
@@ -48,10 +50,10 @@ if TYPE_CHECKING:
     from ._array import Array
 
 __all__ = ["Storage", "View", "constant", "copy_of", "default_dtype", "evaluated", "expanded", "given", "has_value",
-           "hold", "in_body", "made", "of_own", "of_value", "own", "own_tensors", "part_of", "parts_of", "put_element",
-           "register", "require_writable", "reshaped_now", "reversed_axes", "same", "share_memory", "tensors_of",
-           "tensors_with", "value_of", "view_by", "view_of", "view_of_part", "view_of_zeros", "viewed", "was_read",
-           "wrap", "writing", "written"]
+           "hold", "in_body", "made", "of_own", "of_value", "own", "own_tensors", "part_of", "parts_of", "put_elements",
+           "read_elements", "register", "require_writable", "reshaped_now", "reversed_axes", "same", "share_memory",
+           "tensors_of", "tensors_with", "value_of", "view_by", "view_of", "view_of_part", "view_of_zeros", "viewed",
+           "was_read", "wrap", "writing", "written"]
 
 
 #: Held while tensors of an array are written to: threads may write to other elements of it.
@@ -260,13 +262,15 @@ def _tracked(array: Storage) -> int:
 
 def value_of(array: Storage, most: int) -> Any:
     """The elements of an array as a NumPy array, if it is small and has them already, and no derivatives: at most so
-    many. Those of a view are in the memory of its root's."""
+    many. Those of a view are in the memory of its root's, or copies if the root is large."""
     view = array._view
     if view is None:
         return _fetched(array, most) if array._value is None else array._value
     root = view.root
     whole = _fetched(root, most) if root._value is None else root._value
-    if whole is None or view.part == _ZEROS or array._given and not computes_now(parts_of(array)[0]):
+    if whole is None:
+        return _row_of(array) if 0 < array.size <= most < root.size else None
+    if view.part == _ZEROS or array._given and not computes_now(parts_of(array)[0]):
         return None
     value = array._value
     if value is None or value.base is not whole:
@@ -275,6 +279,19 @@ def value_of(array: Storage, most: int) -> Any:
         value = _seen(whole, array.shape, array._dtype, view)
         if root._value is whole:
             array._value = value
+    return value
+
+
+def _row_of(array: Storage) -> Any:
+    """A copy of the elements of a small view of a large array; the one that it has if there are no tensors beside it
+    and the root has not been written to, nor has derivatives, since."""
+    view, value = array._view, array._value
+    assert view is not None
+    if value is not None and view.seen == view.root._writes and not _tracked(view.root):
+        return value
+    value = _copied(array)
+    if value is not None and array._held is None:
+        array._value, view.seen = value, view.root._writes
     return value
 
 
@@ -330,10 +347,16 @@ def _fetched(array: Storage, most: int) -> Any:
             return None
     value = values[0]
     if len(values) == 2:
-        value = np.empty(shape, dtype.numpy)
-        value.real, value.imag = values
+        value = complex_of(dtype, values)
     if not array._given:
         array._value = value
+    return value
+
+
+def complex_of(dtype: DType, parts: list[Any]) -> Any:
+    """A NumPy array of complex numbers with real and imaginary parts."""
+    value = np.empty(parts[0].shape, dtype.numpy)
+    value.real, value.imag = parts
     return value
 
 
@@ -486,9 +509,20 @@ def part_of(array: Storage, key: Any) -> Array | None:
     if part is None:
         return None
     if part.shape or not array.ndim or type(key) is tuple and Ellipsis in key:  # which makes a view without axes
-        return viewed(array, part)
+        row = _row(array, part, key, most) if most else None
+        return viewed(array, part) if row is None else row
     found = _element(array, part) if most else None
     return made(array._dtype, tuple([part(tensor) for tensor in parts_of(array)])) if found is None else found
+
+
+def _row(array: Storage, part: Any, key: Any, most: int) -> Array | None:
+    """A small part of a large array that is in memory, as a view that has a copy of its elements, and tensors as soon
+    as they are wanted; ``None`` of others."""
+    root = array if array._view is None else array._view.root
+    if not 0 < math.prod(part.shape) <= most < root.size:
+        return None
+    value = _copied(array, key)
+    return None if value is None else _view_with(array, part, None, value, _ALL)
 
 
 def _in_memory(array: Storage, constants: bool = False) -> tuple[Any, ...] | None:
@@ -518,20 +552,48 @@ def _element(array: Storage, chosen: Any) -> Array | None:
     return of_own(dtype, np.asarray(numbers[0] if len(numbers) == 1 else complex(*numbers), dtype.numpy))
 
 
-def put_element(array: Storage, chosen: Any, number: Any) -> bool:
-    """Set a single element of an array that is a constant, or in memory, there, which takes no kernel; ``False`` of
-    others."""
+def read_elements(array: Storage, place: Any) -> Array | None:
+    """What a key as NumPy has it chooses of an array that is in memory, copied from there, which takes no kernel;
+    ``None`` of others. Raises what NumPy raises."""
+    found = _copied(array, place)
+    return None if found is None else of_value(array._dtype, found)
+
+
+def _copied(array: Storage, place: Any = ...) -> Any:
+    """What a key as NumPy has it chooses of an array that is in memory, as a NumPy array; ``None`` of others."""
+    held = _in_memory(array)
+    if held is None:
+        return None
+    where = _where(array)
+    found = [read_by(part, lambda memory: np.array(_ndarray(where[0], where[1], memory, *where[2:])[place]))
+             for part in held]
+    return found[0] if len(found) == 1 else complex_of(array._dtype, found)
+
+
+def put_elements(array: Storage, place: Any, value: Any) -> bool:
+    """Set what a key as NumPy has it chooses of an array that is a constant, or in memory, there, which takes no
+    kernel; ``False`` of others. Raises what NumPy raises."""
     if _in_memory(array, constants=True) is None or not in_plain_code():
         return False
-    first, view = chosen.placed(*array.place)[0], array._view
+    where, view = _where(array), array._view
     root = array if view is None else view.root
     with writing:
         own_tensors(root)
         written(root, False)
         held = parts_of(root) if view is None else tensors_of(view)
-        for part, value in zip(held, (number,) if len(held) == 1 else (number.real, number.imag), strict=True):
-            part.array[first] = value
+        for part, source in zip(held, (value,) if len(held) == 1 else (value.real, value.imag), strict=True):
+            write_by(part.array, lambda memory, source=source:  # type: ignore[misc]
+                     _ndarray(where[0], where[1], memory, *where[2:]).__setitem__(place, source))
     return True
+
+
+def _where(array: Storage) -> tuple[Any, ...]:
+    """What ``np.ndarray`` is made by in the memory of one of the tensors of the root of an array: its shape and type,
+    the first byte and strides."""
+    number = array._dtype.part.numpy
+    size = number.itemsize
+    offset, strides = array.place
+    return array.shape, number, offset * size, tuple([stride * size for stride in strides])
 
 
 def _is_plain(key: Any) -> bool:
@@ -586,6 +648,12 @@ def _view_of_value(array: Storage, load: Callable[[Any], Any] | None, place: Any
     root = array if array._view is None else array._view.root
     if root._value is None or value.base is not root._value:
         return None
+    return _view_with(array, load, place, value, part, key)
+
+
+def _view_with(array: Storage, load: Callable[[Any], Any] | None, place: Any, value: Any, part: int,
+               key: Any = None) -> Array:
+    """A view of an array that has a value, and no tensors."""
     cls = _final
     result = cls.__new__(cls)
     result._dtype = array._dtype if part == _ALL else array._dtype.part
@@ -594,7 +662,7 @@ def _view_of_value(array: Storage, load: Callable[[Any], Any] | None, place: Any
     result._given = False
     result._writes = 0
     result._view = view = _noted(array, load, place, part, key)
-    view.seen = root._writes
+    view.seen = view.root._writes
     return result  # type: ignore[no-any-return]
 
 

@@ -596,7 +596,10 @@ def divide(x1: Array | complex, x2: Array | complex, /) -> Array:
 
 
 def _divide_any(x1: Any, x2: Any) -> Any:
-    found = operands(f"{_NAMESPACE}.divide", (x1, x2), ("x1", "x2"))
+    # Python numbers need not fit into integers: these become floating point numbers before.
+    given = [converted(x, dtypes.DEFAULT_FLOAT) if isinstance(x, Storage) and x._dtype.kind in "biu" and
+             number_of(other) is not None else x for x, other in ((x1, x2), (x2, x1))]
+    found = operands(f"{_NAMESPACE}.divide", given, ("x1", "x2"))
     return _divide(*[converted(x, dtypes.DEFAULT_FLOAT) if x._dtype.kind in "biu" else x for x in found])
 
 

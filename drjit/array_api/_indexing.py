@@ -4,9 +4,9 @@ Keys of integers, slices, ``None`` and ``...`` are views. Arrays of integers rea
 their axes go; they may be Python lists, NumPy arrays and arrays of this namespace. A Boolean array selects by its
 positions, which are evaluated, unless a single value is assigned.
 
-Positions beyond an axis raise an ``IndexError`` where Python knows them: integers, lists, NumPy arrays. Those of arrays
-are not looked at, since that would evaluate them (``JitFlag.Debug`` does): what is read there is zero, and what is
-written there is lost.
+Positions beyond an axis raise an ``IndexError`` where Python knows them: integers, lists, NumPy arrays, small arrays
+that have their elements. Those of others are not looked at, since that would evaluate them (``JitFlag.Debug`` does):
+what is read there is zero, and what is written there is lost.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from ._data import (
     own_tensors,
     part_of,
     parts_of,
-    put_element,
+    put_elements,
+    read_elements,
     require_writable,
     same,
     tensors_of,
@@ -171,9 +172,7 @@ def _entries(function: str, array: Storage, key: Any) -> list[Any]:
         if isinstance(entry, int):
             _require_inside(function, entry, array.shape[axis], axis)
         elif isinstance(entry, np.ndarray):
-            if entry.size:
-                for extreme in (int(entry.min()), int(entry.max())):
-                    _require_inside(function, extreme, array.shape[axis], axis)
+            _require_all_inside(function, entry, array.shape[axis], axis)
             found[place] = asarray(entry, device=array.device)
         axis += 1
     return found
@@ -227,6 +226,12 @@ def _require_inside(function: str, index: int, size: int, axis: int) -> None:
         raise IndexError(f"{function}(): index {index} is out of bounds for axis {axis} of size {size}.")
 
 
+def _require_all_inside(function: str, positions: Any, size: int, axis: int) -> None:
+    if positions.size:
+        for extreme in (int(positions.min()), int(positions.max())):
+            _require_inside(function, extreme, size, axis)
+
+
 def _is_advanced(entries: list[Any]) -> bool:
     return any(isinstance(entry, Storage) for entry in entries)
 
@@ -237,6 +242,8 @@ def get(array: Storage, key: Any) -> Array:
     if found is not None:
         return found
     now: Array | None = chosen(array, key)
+    if now is None:
+        now = _read_now(array, key)
     if now is not None:
         return now
     function = f"{_SELF}.__getitem__"
@@ -248,6 +255,52 @@ def get(array: Storage, key: Any) -> Array:
             return each(array, lambda part: part[basic])
         return view_of(array, (lambda part: part[basic]) if basic else same, *_placed_by(array, entries))
     return _selected(function, array, entries)
+
+
+def _read_now(array: Storage, key: Any) -> Array | None:
+    """What a key with arrays chooses of an array in memory, if these are few elements; ``None`` of others."""
+    most = eager()
+    place = _few_at(array.shape, key, most) if most else None
+    try:
+        return None if place is None else read_elements(array, place)
+    except (IndexError, TypeError, ValueError):  # which are told in words
+        return None
+
+
+def _few_at(shape: tuple[int, ...], key: Any, most: int) -> Any:
+    """A key as NumPy takes it, if it chooses at most so many elements of an array of a shape, but some; ``None`` for
+    others, and for those that do not go with it."""
+    chosen = chosen_by(shape, key)
+    if chosen is not None:
+        return key if 0 < math.prod(chosen.shape) <= most else None
+    place = place_of(key, most)
+    if place is None:
+        return None
+    try:
+        return place if 0 < _count_at(shape, place if type(place) is tuple else (place,)) <= most else None
+    except (TypeError, ValueError):  # told in words
+        return None
+
+
+def _count_at(shape: tuple[int, ...], entries: tuple[Any, ...]) -> int:
+    """How many elements of an array of a shape integers, slices and NumPy arrays choose. Raises what NumPy raises."""
+    used = sum([entry.ndim if isinstance(entry, np.ndarray) and entry.dtype.kind == "b" else 1
+                for entry in entries if entry is not None and entry is not Ellipsis])
+    sizes, count, axis = [], 1, 0
+    for entry in entries:
+        behind = axis + len(shape) - used if entry is Ellipsis else axis if entry is None else axis + 1
+        if isinstance(entry, np.ndarray):
+            if entry.dtype.kind == "b":
+                behind = axis + entry.ndim
+                sizes.append((int(np.count_nonzero(entry)),))
+            else:
+                sizes.append(entry.shape)
+        elif isinstance(entry, slice) and axis < len(shape):
+            count *= len(range(*entry.indices(shape[axis])))
+        elif entry is Ellipsis:
+            count *= math.prod(shape[axis:behind])
+        axis = behind
+    return count * math.prod(shape[axis:]) * math.prod(np.broadcast_shapes(*sizes))
 
 
 def _selected(function: str, array: Storage, entries: list[Any]) -> Array:
@@ -367,10 +420,11 @@ def _flat_positions(function: str, view: Array, arrays: list[tuple[Array, bool]]
     flat = inside = None
     for (index, unknown), axis in zip(arrays, axes, strict=True):
         size = view.shape[axis]
-        part = converted(index, dtypes.int64)._parts[0]
         if unknown:
-            part, there = _in_range(function, part, size, axis)
-            inside = there if inside is None else inside & there
+            part, there = _in_range(function, index, size, axis)
+            inside = there if inside is None else inside if there is None else inside & there
+        else:
+            part = converted(index, dtypes.int64)._parts[0]
         flat = part if flat is None else flat * size + part
     assert flat is not None
     count = math.prod(rest)
@@ -393,12 +447,19 @@ def _common_shape(function: str, arrays: list[tuple[Array, bool]]) -> tuple[int,
                          "one.") from None
 
 
-def _in_range(function: str, index: Any, size: int, axis: int) -> tuple[Any, Any]:
-    """Positions counted from the front, and which of them are within the axis; raises if some are known not to be."""
-    if not size and math.prod(index.shape):
+def _in_range(function: str, positions: Storage, size: int, axis: int) -> tuple[Any, Any]:
+    """Positions counted from the front, and which of them are within the axis (``None`` for all); raises if some are
+    known not to be."""
+    if not size and positions.size:
         raise IndexError(f"{function}(): axis {axis} is empty.")
+    most = eager()
+    known = value_of(positions, most) if most else None
+    index = converted(positions, dtypes.int64)._parts[0]
+    if known is not None:
+        _require_all_inside(function, known, size, axis)
+        return dr.select(index < 0, index + size, index), None
     inside = (index >= -size) & (index < size)
-    if math.prod(index.shape) and index.array.state is dr.VarState.Literal:
+    if positions.size and index.array.state is dr.VarState.Literal:
         _require_inside(function, index.array[0], size, axis)
     elif dr.flag(dr.JitFlag.Debug) and not in_body():
         wrong = dr.compress(~inside.array)
@@ -434,15 +495,14 @@ def _are_same(array: Storage, entries: list[Any], value: Any) -> bool:
 
 
 def _put_now(array: Storage, key: Any, value: Any, most: int) -> bool:
-    """Write to the value of a small array, or to a single element in memory, if a key and what is assigned need no
+    """Write to the value of a small array, or to few elements in memory, if a key and what is assigned need no
     conversion."""
     target = value_of(array, most)
     dtype = array._dtype
-    if target is None:
-        return _put_element(array, key, value, most)
     root = array if array._view is None else array._view.root
-    if root._value is None or target is not root._value and target.base is not root._value:
-        return _put_element(array, key, value, most)
+    if target is not None and (root._value is None or target is not root._value and target.base is not root._value):
+        target = None
+    source: Any
     if isinstance(value, (Storage, list, np.ndarray)):
         source = value_of(value, most) if isinstance(value, Storage) else \
             None if isinstance(value, list) and holds_arrays(value) else value
@@ -458,35 +518,18 @@ def _put_now(array: Storage, key: Any, value: Any, most: int) -> bool:
         source = value
     else:
         return False
-    place: Any = key
-    if chosen_by(target.shape, key) is None:
-        place = place_of(key, most)
-        if place is None:
-            return False
+    place = _few_at(array.shape, key, most) if target is None else \
+        key if chosen_by(target.shape, key) is not None else place_of(key, most)
+    if place is None:
+        return False
     try:
+        if target is None:
+            return put_elements(array, place, source)
         target[place] = source
     except (IndexError, TypeError, ValueError):  # positions and shapes that do not go together are told in words
         return False
     written(root, True)
     return True
-
-
-def _put_element(array: Storage, key: Any, value: Any, most: int) -> bool:
-    """Write to a single element of an array, in memory, as far as a number that needs no conversion is assigned."""
-    chosen = chosen_by(array.shape, key)
-    if chosen is None or chosen.shape or not array.ndim:
-        return False
-    dtype = array._dtype
-    if isinstance(value, Storage):
-        known = None if value.ndim else value_of(value, most)
-        if known is None or not np.can_cast(known.dtype, dtype.numpy):
-            return False
-        number = known.item()
-    elif fits(dtype, value) or dtype.kind == "c" and type(value) in (int, float, complex):
-        number = value
-    else:
-        return False
-    return put_element(array, chosen, number)
 
 
 def put(array: Storage, key: Any, value: Any) -> None:
@@ -602,11 +645,13 @@ def _targets(function: str, array: Storage, entries: list[Any]) -> tuple[tuple[i
             behind = (1,) * (len(rest) - front)
             terms, inside = _along(offset, fixed, shape, array.device), None
             for (index, unknown), axis in zip(arrays, axes, strict=True):
-                part = converted(index, dtypes.int64)._parts[0]
                 if unknown:
-                    part, there = _in_range(function, part, sizes[axis], axis)
-                    there = dr.reshape(there, (*there.shape, *behind))
-                    inside = there if inside is None else inside & there
+                    part, there = _in_range(function, index, sizes[axis], axis)
+                    if there is not None:
+                        there = dr.reshape(there, (*there.shape, *behind))
+                        inside = there if inside is None else inside & there
+                else:
+                    part = converted(index, dtypes.int64)._parts[0]
                 terms.append(dr.reshape(part, (*part.shape, *behind)) * strides[axis])
     return shape, terms, inside
 
@@ -716,8 +761,7 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     known = found_by(lambda value, positions: value.take(positions, place), array, index)
     if known is not None:
         return known  # type: ignore[no-any-return]
-    return taken(array, *_in_range(function, converted(index, dtypes.int64)._parts[0], array.shape[place], place),
-                 place)
+    return taken(array, *_in_range(function, index, array.shape[place], place), place)
 
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:

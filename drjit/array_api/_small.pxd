@@ -37,7 +37,7 @@ cdef dict _results
 
 @cython.final
 cdef class _Arguments:
-    cdef list arrays
+    cdef list arrays, owners
     cdef Py_ssize_t bound, count, most
     cdef bint failed
     @cython.locals(cls=object, found=list)

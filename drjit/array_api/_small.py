@@ -247,9 +247,9 @@ def enter_result(cls: Any) -> None:
 
 def by_numpy(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], product: bool = False) -> Any:
     """What a function of NumPy makes of arguments, of which one is a small array and no other one is large; ``None``
-    for others, where it raises, and where what it returns are no arrays of their own. (What it raises and what it
-    shares are told and shared by the function of the same name here.) ``product``: whether results are as large as the
-    sizes of all arrays multiplied."""
+    for others, where it raises, and where what it returns are neither arrays of their own nor arguments. (What it
+    raises and what it shares are told and shared by the function of the same name here.) ``product``: whether results
+    are as large as the sizes of all arrays multiplied."""
     most = eager()
     if not most:
         return None
@@ -376,11 +376,12 @@ _KINDS = "?bifc"
 class _Arguments:
     """The values of arguments, and what becomes of results."""
 
-    __slots__ = ("arrays", "bound", "count", "failed", "most")
+    __slots__ = ("arrays", "bound", "count", "failed", "most", "owners")
 
     def __init__(self, most: int, bound: int) -> None:
         self.most, self.bound, self.count, self.failed = most, bound, 1, False
         self.arrays: list[Any] = []
+        self.owners: list[Any] = []  # of the values in ``arrays``
 
     def one(self, argument: Any) -> Any:
         """The value of an argument; ``failed`` is set if it has none."""
@@ -390,6 +391,7 @@ class _Arguments:
                 self.failed = True
                 return None
             self.arrays.append(value)
+            self.owners.append(argument)
             if self.bound:
                 self.count *= value.size
                 if self.count > self.bound:
@@ -418,7 +420,8 @@ class _Arguments:
         return found
 
     def result(self, found: Any) -> Any:
-        """Arrays of what a function has returned; ``None`` if it is something else, or the memory of arguments."""
+        """Arrays of what a function has returned, which may be arguments; ``None`` if it is something else, or a part
+        of their memory."""
         cls = type(found)
         if cls is not _ndarray:
             if isinstance(found, np.generic):
@@ -439,7 +442,10 @@ class _Arguments:
         dtype = dtypes.BY_NUMPY.get(found.dtype)
         if dtype is None or not found.size:
             return None
-        if found.base is not None or found.ndim and [value for value in self.arrays if value is found]:
+        for value, owner in zip(self.arrays, self.owners):
+            if value is found and found.ndim:
+                return owner
+        if found.base is not None:
             for value in self.arrays:
                 if np.may_share_memory(found, value):
                     return None

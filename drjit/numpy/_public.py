@@ -17,7 +17,7 @@ import drjit.array_api as xp
 
 __all__ = ["Array", "Axis", "array_of", "axes_of", "axis_of", "bounds_of_nonzero", "by_method", "decided", "documented",
            "floating", "into", "is_number", "kind_of", "missing", "named", "of_type", "on_host", "public",
-           "require_casting"]
+           "require_casting", "tensor_of"]
 
 Array = xp.Array
 Axis = int | tuple[int, ...] | None
@@ -118,6 +118,12 @@ def decided(function: Callable[..., Any], *arrays: Array) -> Any:
         return function(*map(on_host, arrays))
     return dr.detail.call_host(lambda *given: function(*map(on_host, given)), *map(dr.detach, arrays),
                                name=function.__name__)
+
+
+def tensor_of(array: Array) -> Any:
+    """The tensor of an array of real numbers, for those who only read it: what ``array.tensor`` gives away may be
+    written to, so that a small array looks there from then on."""
+    return array._parts[0]
 
 
 def bounds_of_nonzero(values: Any) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import numpy as np
 
 import drjit.array_api as xp
 
-from ._public import Array, Axis, array_of, axes_of, axis_of, bounds_of_nonzero, decided, into, on_host, public
+from ._public import Array, Axis, array_of, axes_of, axis_of, bounds_of_nonzero, decided, into, of_type, on_host, public
 
 __all__ = ["append", "array_split", "astype", "atleast_1d", "atleast_2d", "atleast_3d", "block", "broadcast_arrays",
            "broadcast_shapes", "broadcast_to", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack",
@@ -243,24 +243,36 @@ def _list(arrays: Any) -> list[Array]:
 
 
 @public
-def concatenate(arrays: Arrays, /, axis: int | None = 0, out: Array | None = None, *, dtype: Any = None) -> Array:
-    """Arrays one after the other along an axis; all elements of all without one. Lazy; differentiable. Raises a
-    ``ValueError`` if sizes of other axes differ."""
-    found = _list(arrays)
+def concatenate(arrays: Arrays, /, axis: int | None = 0, out: Array | None = None, *, dtype: Any = None,
+                casting: str = "same_kind") -> Array:
+    """Arrays one after the other along an axis; all elements of all without one. Those of a ``dtype`` that is given
+    become it as the rule ``casting`` allows. Lazy; differentiable. Raises a ``ValueError`` if sizes of other axes
+    differ, and a ``TypeError`` if the rule forbids it."""
+    found = _cast(_list(arrays), dtype, casting)
     if axis is not None and any(not entry.ndim for entry in found):
         raise ValueError("arrays without dimensions cannot be concatenated; use stack().")
-    joined = xp.concat(found, axis=axis)
-    return into(out, joined if dtype is None else joined.astype(dtype))
+    return into(out, xp.concat(found, axis=axis))
 
 
 concat = concatenate
 
 
+def _cast(arrays: list[Array], dtype: Any, casting: str) -> list[Array]:
+    """Arrays as a data type, unless it is ``None``, that a rule of NumPy's lets them become."""
+    if dtype is None:
+        return arrays
+    wanted = of_type(dtype)
+    for array in arrays:
+        if not np.can_cast(array.dtype, wanted.numpy, casting):  # type: ignore[arg-type]
+            raise TypeError(f"{array.dtype} cannot become {wanted} by the casting rule {casting!r}.")
+    return [array.astype(wanted) for array in arrays]
+
+
 @public
-def stack(arrays: Arrays, axis: int = 0, out: Array | None = None, *, dtype: Any = None) -> Array:
-    """Arrays of one shape along a new axis. Lazy; differentiable."""
-    found = xp.stack(_list(arrays), axis=axis)
-    return into(out, found if dtype is None else found.astype(dtype))
+def stack(arrays: Arrays, axis: int = 0, out: Array | None = None, *, dtype: Any = None,
+          casting: str = "same_kind") -> Array:
+    """Arrays of one shape along a new axis, with a ``dtype`` as of :func:`concatenate`. Lazy; differentiable."""
+    return into(out, xp.stack(_cast(_list(arrays), dtype, casting), axis=axis))
 
 
 @public
@@ -270,19 +282,19 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 
 @public
-def vstack(tup: Arrays, *, dtype: Any = None) -> Array:
+def vstack(tup: Arrays, *, dtype: Any = None, casting: str = "same_kind") -> Array:
     """Arrays below each other: along the first axis, vectors as rows. Lazy; differentiable."""
-    return concatenate([_atleast(entry, 2) for entry in _list(tup)], 0, dtype=dtype)
+    return concatenate([_atleast(entry, 2) for entry in _list(tup)], 0, dtype=dtype, casting=casting)
 
 
 row_stack = vstack
 
 
 @public
-def hstack(tup: Arrays, *, dtype: Any = None) -> Array:
+def hstack(tup: Arrays, *, dtype: Any = None, casting: str = "same_kind") -> Array:
     """Arrays beside each other: along the second axis, vectors along their only one. Lazy; differentiable."""
     arrays = [_atleast(entry, 1) for entry in _list(tup)]
-    return concatenate(arrays, 0 if arrays[0].ndim == 1 else 1, dtype=dtype)
+    return concatenate(arrays, 0 if arrays[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
 @public

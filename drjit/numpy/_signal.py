@@ -185,7 +185,8 @@ def _convolved(a: Array, v: Array, mode: str) -> Array:
 
 def _read(array: Array, index: Array) -> Array:
     """Elements at positions, 0 before the first and behind the last one."""
-    return array[xp.where(index >= 0, index, array.size)]
+    inside = (index >= 0) & (index < array.size)
+    return xp.where(inside, array[xp.where(inside, index, 0)], xp.zeros((), dtype=array.dtype))
 
 
 @public

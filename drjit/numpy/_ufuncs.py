@@ -24,6 +24,7 @@ from ._public import (
     of_type,
     on_host,
     require_casting,
+    tensor_of,
 )
 
 __all__ = ["UFUNCS", "ufunc"]
@@ -197,26 +198,30 @@ class ufunc:
         """What the function makes of all elements up to each one along an axis."""
         given = self._operand(array, dtype)
         place = axis_of(axis, given.ndim)
+        if dtype is None and out is None:
+            return xp.eagerly(getattr(np, self.__name__).accumulate, self._up_to)(given, place)
+        return into(out, self._up_to(given, place))
+
+    def _up_to(self, given: Array, place: int) -> Array:
         if self.__name__ in ("add", "multiply"):
-            return into(out, given.cumsum(place) if self.__name__ == "add" else given.cumprod(place))
+            return given.cumsum(place) if self.__name__ == "add" else given.cumprod(place)
         if self.__name__ in ("maximum", "minimum") and given.dtype.kind in "iuf" and given.size:
             op = dr.ReduceOp.Max if self.__name__ == "maximum" else dr.ReduceOp.Min
-            found = xp.asarray(dr.prefix_reduce(op, given.tensor, axis=place, exclusive=False))
-            if given.dtype.kind == "f":
-                found = xp.where(xp.isnan(given).cumsum(place) > 0, float("nan"), found)
-            return into(out, found)
+            found = xp.asarray(dr.prefix_reduce(op, tensor_of(given), axis=place, exclusive=False))
+            return xp.where(xp.isnan(given).cumsum(place) > 0, float("nan"), found) if given.dtype.kind == "f" else \
+                found
         self._require_two("accumulate")
         before, distance, size = (slice(None),) * place, 1, given.shape[place]
         if size < 2:
-            return into(out, given.copy())
+            return given.copy()
         if self.__name__ not in _ASSOCIATIVE:
-            return into(out, xp.stack(self._in_order(given, place), axis=place))
+            return xp.stack(self._in_order(given, place), axis=place)
         while distance < size:
             lower = given[(*before, slice(0, size - distance))]
             upper = given[(*before, slice(distance, None))]
             given = xp.concat([given[(*before, slice(0, distance))], self(lower, upper)], axis=place)
             distance *= 2
-        return into(out, given)
+        return given
 
     @xp.on_their_device
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Array:
@@ -313,7 +318,7 @@ def _as_floating(arguments: tuple[Any, ...]) -> list[Any]:
 
 
 def _cubic_root(x: Array) -> Array:
-    return xp.asarray(dr.cbrt(x.tensor))
+    return xp.asarray(dr.cbrt(tensor_of(x)))
 
 
 def _fmod(a: Any, b: Any) -> Array:
@@ -413,7 +418,7 @@ _UNARY: list[tuple[str, str | Function, str, str]] = [
     ("trunc", "trunc", "", "The nearest integer that is not larger in magnitude."),
     ("negative", "negative", "", "The negative."), ("positive", "positive", "", "The elements themselves."),
     ("reciprocal", "reciprocal", "f", "1 / x."), ("square", "square", "n", "x * x."),
-    ("bitwise_count", lambda x: xp.asarray(dr.popcnt(xp.abs(x).tensor)).astype(xp.uint8), "",
+    ("bitwise_count", lambda x: xp.asarray(dr.popcnt(tensor_of(xp.abs(x)))).astype(xp.uint8), "",
      "The number of bits that are set in the magnitude."),
     ("spacing", lambda x: xp.copysign(xp.nextafter(xp.abs(x), np.inf) - xp.abs(x), x), "f",
      "The distance to the next number that is larger in magnitude."),

@@ -481,6 +481,18 @@ def test_numbers_beside_arrays_promote_as_those_of_numpy(dtype: str, number: com
     np.testing.assert_array_equal(np.asarray(found), expected)
 
 
+@pytest.mark.parametrize("eager", [0, 8192])
+def test_integers_are_divided_by_numbers_that_are_none_of_their_type(monkeypatch, eager: int) -> None:
+    monkeypatch.setattr(xp.policy, "eager", eager)
+    for dtype in ("uint8", "int8", "int64", "uint64"):
+        array = np.array([1, 2, 100], dtype)
+        for number in (-1, 300, 2**70):
+            for found, expected in ((xp.asarray(array) / number, array / number),
+                                    (number / xp.asarray(array), number / array)):
+                assert found.dtype == expected.dtype
+                np.testing.assert_array_equal(np.asarray(found), expected)
+
+
 def test_numbers_alone_are_arrays() -> None:
     assert xp.sqrt(4).tolist() == 2 and xp.add(1, 2.5).dtype == xp.float64 and xp.add(1, 2).dtype == xp.int64
     assert xp.divide(1, 2).tolist() == 0.5 and xp.logical_and(1, 0).tolist() is False

@@ -275,3 +275,79 @@ def test_elements_of_what_derivatives_are_tracked_of_have_some():
     dr.backward(x[5] * 3 + x[-1])
     gradient = np.asarray(dr.grad(x))
     assert (gradient[5], gradient[-1], gradient.sum()) == (3, 1, 4)
+
+
+@pytest.mark.skipif(not COMPILED, reason="all is traced in the plain form")
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float32", "complex64"])
+def test_few_elements_of_what_is_in_memory_take_no_kernel(dtype):
+    """They are read and written there: by arrays of positions, masks, slices, and through views."""
+    xp.policy.eager = 8192
+    values = (np.arange(24_000).reshape(40, 30, 20) % 251).astype(dtype)
+    some = np.arange(5).astype(dtype)
+    x, expected = xp.asarray(values), values.copy()
+    copied, shown, turned = xp.asarray(x, copy=True), x[3:, ::-1], x.T
+    i, j, mask = np.array([5, 0, -1, 7, 5]), np.array([[1], [2]]), np.arange(30) % 7 == 1
+    keys = [(3, i, 4), (i, 2, i), (slice(2, 4), mask, 1), (j, i, 3), (0, slice(None, None, 3), 5), ([1, 2], 3),
+            (slice(0, 1), ..., 2), 7, (i, None, 3, 2)]
+
+    def access():
+        found = []
+        for key in keys:
+            entries = key if type(key) is tuple else (key,)
+            for part, other in ((x, expected), (shown, expected[3:, ::-1]), (turned, expected.T)):
+                try:
+                    wanted = other[key]
+                except IndexError:  # masks of other axes
+                    continue
+                ours = tuple([xp.asarray(entry) if isinstance(entry, np.ndarray) else entry for entry in entries])
+                found.append((part[ours] + 0 if dtype != "bool" else part[ours] ^ False, wanted.copy()))
+                other[key] = number = np.ones((), dtype).item()
+                part[ours] = number
+                if wanted.shape[-1:] == (5,):
+                    other[key] = some
+                    part[ours] = xp.asarray(some)
+        return found
+
+    found = []
+    assert kernels(lambda: found.extend(access()))[0] == 0
+    for one, other in found:
+        np.testing.assert_array_equal(np.asarray(one), other)
+    np.testing.assert_array_equal(np.asarray(x), expected)
+    np.testing.assert_array_equal(np.asarray(shown), expected[3:, ::-1])
+    np.testing.assert_array_equal(np.asarray(copied), values)
+
+
+def test_few_elements_keep_what_is_computed_of_them_before_and_derivatives():
+    xp.policy.eager = 8192
+    x = xp.asarray(np.zeros(10_000))
+    before, row = x + 1, x[:3]
+    x[xp.asarray([0, 2])] = xp.asarray([5.0, 7.0])
+    assert before[:3].tolist() == [1, 1, 1] and row.tolist() == [5, 0, 7]
+    row += xp.asarray([1.0, 1.0, 1.0])
+    assert x[:4].tolist() == [6, 1, 8, 0]
+    tracked = xp.asarray(np.zeros(10_000))
+    dr.enable_grad(tracked)
+    dr.backward(xp.sum(tracked[xp.asarray([4, 4])] * 3 + tracked[4:6]))
+    assert dr.grad(tracked)[3:7].tolist() == [0, 7, 1, 0]
+
+
+def test_rows_of_what_is_in_memory_follow_it():
+    xp.policy.eager = 8192
+    x = xp.asarray(np.arange(20_000.0).reshape(200, 100))
+    row, part = x[2], x[2][10:12]
+    assert (row + 1)[:2].tolist() == [201, 202] and part.tolist() == [210, 211]
+    x += 1  # is not in memory any more
+    assert (row + 1)[:2].tolist() == [202, 203] and (part * 2).tolist() == [422, 424]
+    dr.eval(x)
+    row *= 2
+    part[0] = -1
+    assert x[2, :2].tolist() == [402, 404] and row[9:12].tolist() == [420, -1, 424]
+    late = x[3]
+    assert (late * 1)[0].item() == 301
+    dr.enable_grad(x)
+    dr.backward(xp.sum(late * 3))
+    assert dr.grad(x)[3, :2].tolist() == [3, 3] and dr.grad(x)[2, 0].item() == 0
+    z = xp.asarray(np.arange(20_000) * (1 + 2j))
+    few = z[3:5]
+    few.imag[1] = 0
+    assert (few + 1).tolist() == [4 + 6j, 5] and few.real.tolist() == [3, 4] and z[4].item() == 4

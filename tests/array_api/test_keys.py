@@ -9,6 +9,7 @@ import pytest
 
 import drjit as dr
 import drjit.array_api as xp
+from drjit.array_api._evaluation import COMPILED
 
 
 def random_key(shape, rng):
@@ -90,7 +91,8 @@ def test_known_positions_beyond_an_axis_raise(key):
     assert not np.any(np.asarray(x))
 
 
-def test_computed_positions_beyond_an_axis_touch_no_memory():
+def test_computed_positions_beyond_an_axis_touch_no_memory(monkeypatch):
+    monkeypatch.setattr(xp.policy, "eager", 0)
     x = xp.reshape(xp.arange(12.0), (3, 4))
     positions = xp.asarray([1, 3, -4, 1 << 40])
     assert x[positions][:, 0].tolist() == [4, 0, 0, 0]
@@ -104,6 +106,24 @@ def test_computed_positions_beyond_an_axis_touch_no_memory():
     dr.enable_grad(x)
     dr.backward(xp.sum(x[positions, 0]))
     assert dr.grad(x).tolist() == [[0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+
+
+@pytest.mark.skipif(not COMPILED, reason="all is traced in the plain form")
+@pytest.mark.parametrize("size", [3, 100_000])
+def test_positions_beyond_an_axis_that_are_known_raise(size):
+    """Those of small arrays, whatever is indexed by them: in memory, pending, or with derivatives."""
+    message = rf"index {size} is out of bounds for axis 0 of size {size}"
+    positions, tracked = xp.asarray([0, size]), xp.zeros(size)
+    dr.enable_grad(tracked)
+    stored = xp.asarray(np.zeros(size))
+    for x in (stored, xp.arange(size) + 1, tracked):
+        for function in (lambda x: x[positions], lambda x: xp.take(x, positions, axis=0),
+                         lambda x: xp.take_along_axis(x, positions, axis=0)):
+            with pytest.raises(IndexError, match=message):
+                function(x)
+    with pytest.raises(IndexError, match=message):
+        stored[positions] = 1
+    assert not np.any(np.asarray(stored))
 
 
 def test_computed_positions_beyond_an_axis_raise_in_debug_mode():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import threading
 import warnings
 
@@ -293,6 +294,28 @@ def test_looking_at_arrays_keeps_them_computed_at_once() -> None:
     before = core.kernel_statistics()["launches"]
     assert sorted((x * 2 + 1).tolist()) == [3.0, 5.0, 7.0]
     assert core.kernel_statistics()["launches"] == before
+
+
+@pytest.mark.parametrize("eager", [0, 8192])
+@pytest.mark.parametrize("name", ["maximum.accumulate", "minimum.accumulate", "cbrt", "bitwise_count"])
+def test_functions_keep_their_arguments_computed_at_once(name: str, eager: int, monkeypatch) -> None:
+    """Nothing is given away that could be written to, after which the tensors would have to be looked at each time."""
+    x = dnp.asarray([3, 1, 2]) if name == "bitwise_count" else dnp.asarray([3.0, 1.0, 2.0])
+    with monkeypatch.context() as patch:
+        patch.setattr(xp.policy, "eager", eager)
+        np.asarray(functools.reduce(getattr, name.split("."), dnp)(x))
+    assert not x._given
+
+
+def test_results_that_are_arguments_are_these_at_once() -> None:
+    x, edges = dnp.asarray(numbers(20)), dnp.linspace(-1, 1, 5)
+    with no_kernel():
+        counts, found = dnp.histogram(x, bins=edges)
+        both, first, second = dnp.histogram2d(x, x, bins=(edges, edges))
+    assert found is edges and first is edges and second is edges
+    np.testing.assert_array_equal(counts, np.histogram(np.asarray(x), bins=np.asarray(edges))[0])
+    np.testing.assert_array_equal(np.diag(np.asarray(both)), np.asarray(counts))
+    assert dnp.atleast_1d(x) is x and dnp.real_if_close(x) is x
 
 
 #: What scripts do to small arrays by lists and by arrays among numbers, and in place.

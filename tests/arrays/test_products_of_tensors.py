@@ -100,6 +100,45 @@ def test_transposed_operands_are_read_as_they_lie():
     assert_product((z @ x).numpy(), np.swapaxes(a, 1, 2), a, "float32")
 
 
+#: Parts of tensors of the shape (4, 20, 30), some of which are read through by products, and some copied.
+PARTS = {"rows": lambda x: x[:, 3:17], "columns": lambda x: x[:, :, 4:18], "steps": lambda x: x[:, ::2, :10],
+         "batch": lambda x: x[::3], "entry": lambda x: x[1], "backwards": lambda x: x[:, ::-1],
+         "column": lambda x: x[:, 5], "far": lambda x: x[:, :, ::3], "row": lambda x: x[2, :, 7:8]}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_as_operands_and_their_derivatives(name):
+    """What products read of a tensor is what a copy of the part holds, and so are derivatives by it."""
+    rng, part = np.random.default_rng(4), PARTS[name]
+    array = rng.standard_normal((4, 20, 30))
+    for exchanged in (False, True):
+        expected = np.swapaxes(part(array), -1, -2) if exchanged else part(array)
+        other = rng.standard_normal((expected.shape[-1], 3))
+        found = []
+        for copied in (False, True):
+            x, y = llvm.ad.TensorXf64(array), llvm.ad.TensorXf64(other)
+            dr.enable_grad(x, y)
+            operand = part(x).mT if exchanged else part(x)
+            product = (operand + 0 if copied else operand) @ y
+            if not copied:
+                assert_product(product.numpy(), expected, other, "float64")
+            dr.backward(dr.sum(product * dr.cos(product), axis=None))
+            found.append((dr.grad(x).numpy(), dr.grad(y).numpy()))
+        for one, two in zip(*found, strict=True):  # sums in another order
+            np.testing.assert_allclose(one, two, rtol=1e-11, atol=1e-11)
+
+
+def test_parts_are_read_as_they_lie():
+    rng = np.random.default_rng(5)
+    x = TensorXf64(rng.standard_normal((4, 20, 30)))
+    for part in (x[1:3, 3:17], x[:, :, 4:18], dr.detail.permuted((4, 20, 30), (0, 2, 1))(x)):
+        y = TensorXf64(rng.standard_normal((part.shape[-1], 2)))
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+            dr.kernel_history_clear()
+            dr.eval(part @ y)
+            assert {entry["type"] for entry in dr.kernel_history()} == {dr.KernelType.BatchedGemm}
+
+
 def test_what_is_no_number_reaches_its_row_and_column_only():
     a, b = np.ones((40, 50), "f4"), np.ones((50, 60), "f4")
     a[3, 4], a[5, 6], b[7, 8] = np.nan, np.inf, -np.inf

@@ -33,12 +33,13 @@ from drjit_core import (
     ops,
     read_element,
     reduce,
+    rewritten,
     scatter,
+    set_element,
     state_of,
     sync,
     undefined,
     while_loop,
-    write_element,
 )
 from drjit_core.ir.node import imported_node, node_count, numbered_count, sweep
 from drjit_core.runtime.backends import LLVM
@@ -304,7 +305,7 @@ def test_a_view_shows_later_writes() -> None:
     holder = Holder(array(np.arange(10), INT32))
     address, pinned = host_view(holder.node)[1:]  # not the node, which would make a write copy
     view = np.frombuffer((ctypes.c_char * 40).from_address(address), np.int32)
-    holder.node = write_element(holder.node, 3, 77)
+    holder.node = rewritten(holder.node, set_element(3, 77))
     assert view[3] == 77
     box = [scatter(holder.node, literal(INT32, 88), literal(UINT32, 4), TRUE, 0, 0)]
     holder.node = box[0]
@@ -351,13 +352,13 @@ def test_writing_an_element_copies_if_somebody_else_holds_the_array(kind: str) -
             "shared": lambda: shared(data)}[kind]
     first = Holder(make())
     second = Holder(first.node)
-    first.node = write_element(first.node, 3, -1)
-    first.node = write_element(first.node, 4, -2)
+    first.node = rewritten(first.node, set_element(3, -1))
+    first.node = rewritten(first.node, set_element(4, -2))
     assert values(first.node)[[3, 4]].tolist() == [-1, -2]
     if kind != "undefined":
         assert values(second.node).tolist() == [5] * 20
     assert data.tolist() == [5] * 20
-    second.node = write_element(second.node, 5, 9)
+    second.node = rewritten(second.node, set_element(5, 9))
     assert values(first.node)[3] == -1 and values(second.node)[5] == 9
     assert kind == "undefined" or values(first.node)[5] == 5
 
@@ -366,7 +367,7 @@ def test_writing_an_element_in_place_allocates_nothing() -> None:
     holder = Holder(array(np.zeros(1000), FLOAT32))
     before, address = in_use(), holder.node.payload.address
     for i in range(1000):
-        holder.node = write_element(holder.node, i, float(i))
+        holder.node = rewritten(holder.node, set_element(i, float(i)))
     assert in_use() == before and holder.node.payload.address == address
     assert_same_bits(values(holder.node), np.arange(1000, dtype=np.float32))
 
@@ -374,7 +375,7 @@ def test_writing_an_element_in_place_allocates_nothing() -> None:
 def test_a_pending_reader_makes_a_write_copy() -> None:
     holder = Holder(array(np.zeros(10), FLOAT32))
     reader = ops.add(holder.node, literal(FLOAT32, 1))
-    holder.node = write_element(holder.node, 3, 50.0)
+    holder.node = rewritten(holder.node, set_element(3, 50.0))
     assert values(reader).tolist() == [1] * 10
     assert values(holder.node)[3] == 50
 

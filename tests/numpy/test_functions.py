@@ -355,3 +355,20 @@ def test_accumulating_one_element_makes_an_array_of_its_own():
     x = dnp.array([[True, False]])
     dnp.maximum.accumulate(x, axis=0)[0, 1] = True
     assert x.tolist() == [[True, False]]
+
+
+@pytest.mark.parametrize("name", ["concatenate", "stack", "vstack", "hstack"])
+def test_joined_arrays_become_a_data_type_as_a_rule_allows(name: str, eager: int) -> None:
+    values = [numpy.array([1.5, 2]), numpy.array([3, 4])]
+    for dtype, casting in (("float32", "same_kind"), ("int32", "unsafe"), ("complex128", "safe"),
+                           ("int32", "same_kind"), ("float32", "safe")):
+        try:
+            expected = getattr(numpy, name)(values, dtype=dtype, casting=casting)
+        except TypeError:
+            with pytest.raises(TypeError, match=rf"{name}\(\): (float64|int64) cannot become {dtype} by the casting "
+                                                rf"rule '{casting}'"):
+                getattr(dnp, name)([dnp.array(value) for value in values], dtype=dtype, casting=casting)
+            continue
+        found = getattr(dnp, name)([dnp.array(value) for value in values], dtype=dtype, casting=casting)
+        assert found.dtype == expected.dtype
+        numpy.testing.assert_array_equal(numpy.asarray(found), expected)

@@ -32,16 +32,17 @@ from drjit_core import (
     ops,
     read_element,
     reduce,
+    rewritten,
     rooms,
     scatter,
     scoped_set_flag,
+    set_element,
     sin,
     state_of,
     sync,
     undefined,
     unshared,
     while_loop,
-    write_element,
 )
 from drjit_core.codegen.program import Program
 from drjit_core.codegen.target import PRIVATE
@@ -205,7 +206,7 @@ def test_the_host_reads_and_writes_what_a_backend_has_evaluated(name: str) -> No
         x = ops.add(array(np.arange(10), UINT32), uint(5))
         held = [x]
         assert read_element(x, 3) == 8
-        y = write_element(held[0], 3, 99)
+        y = rewritten(held[0], set_element(3, 99))
         assert [read_element(node, 3) for node in (x, y)] == [8, 99]
         assert values(opaque(literal(FLOAT32, 2, 3))).tolist() == [2, 2, 2]
         data = np.arange(5, dtype=np.uint32)
@@ -280,7 +281,7 @@ def test_memory_of_the_null_backend_has_no_elements(null: Null) -> None:
     x = array(np.arange(100), UINT32)
     y = ops.add(x, x)
     evaluate([y])
-    for access in (lambda: read_element(y, 0), lambda: write_element(y, 0, 1), lambda: host_view(x),
+    for access in (lambda: read_element(y, 0), lambda: rewritten(y, set_element(0, 1)), lambda: host_view(x),
                    lambda: interpret([y])):
         with pytest.raises(RuntimeError, match="null backend launches nothing and keeps no memory: an array of 400 b"):
             access()

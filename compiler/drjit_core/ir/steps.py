@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ops.steps import STEPS, Step
-from ..ops.table import BOUND, DUAL, INVALID, LITERAL, STEP
+from ..ops.table import BOUND, DUAL, INVALID, LITERAL, STEP, VIEW
 from ..types import ReduceOp
 from .build import append
 from .dual import derived, dual, primal, tracked, without
@@ -107,17 +107,19 @@ def transposed(node: Node, shape: Sequence[int], axes: Sequence[int], fewest: in
     return step("transpose", (node,), [(node.type, node.size)], tuple(options))[0]
 
 
-def transposed_source(node: Node, batch: tuple[int, ...], matrix: tuple[int, int]) -> tuple[
+def transposed_source(node: Node, batch: tuple[int, ...], matrix: tuple[int, int], sizes: tuple[int, ...]) -> tuple[
         Node, int, tuple[int, ...], tuple[int, int]] | None:
-    """What a transposed copy of matrices, which has not been computed, is a copy of.
+    """What a transposed copy of matrices, or one of a part of them, which has not been computed, is a copy of.
 
-    ``batch`` and ``matrix`` are distances in the copy; returned are the source, where it begins, and the distances in
-    there. ``None`` if the node is no such copy, or not of matrices with these rows.
+    ``batch`` and ``matrix`` are distances in the copy, of axes of the ``sizes``; returned are the source, where it
+    begins, and the distances in there. ``None`` if the node is no such copy, or not of matrices with these rows.
     """
     if node.kind == DUAL:
-        through = transposed_source(without(node), batch, matrix)
-        source = node.payload.a if node.payload.rule.name == "transpose" else None
+        through = transposed_source(without(node), batch, matrix, sizes)
+        source = node.payload.a if node.payload.rule.name in ("transpose", "view") else None
         return None if through is None or source is None else (dual(through[0], source), *through[1:])
+    if node.kind == VIEW:
+        return _viewed_source(node, batch, matrix, sizes)
     if node.kind != STEP or node.payload.name != "transpose" or node.d0 is None:
         return None
     rows, columns, source_column, target_row, base, *rest = node.payload.options
@@ -129,3 +131,26 @@ def transposed_source(node: Node, batch: tuple[int, ...], matrix: tuple[int, int
     step_ = rest[1] if rest else 0
     found = (1, source_column) if matrix[1] == 1 else (source_column, 1)
     return node.d0, base, tuple([distance // size * step_ for distance in batch]), found
+
+
+def _viewed_source(node: Node, batch: tuple[int, ...], matrix: tuple[int, int], sizes: tuple[int, ...]) -> tuple[
+        Node, int, tuple[int, ...], tuple[int, int]] | None:
+    """What :func:`transposed_source` returns of a view, if rows or columns lie one after the other in its source."""
+    base, extents, strides = node.payload
+    found: list[int] = []
+    for distance, size in zip((*batch, *matrix), sizes, strict=True):
+        if size == 1 or not distance:
+            found.append(distance)
+            continue
+        axis, within = len(extents) - 1, 1  # the axis of the view in which the positions of this one are
+        while distance >= within * extents[axis]:
+            within *= extents[axis]
+            axis -= 1
+        step_, rest = divmod(distance, within)
+        if rest or step_ * (size - 1) >= extents[axis] or strides[axis] < 0:
+            return None
+        found.append(step_ * strides[axis])
+    rows, columns = found[-2:]
+    if node.d0 is None or (rows != 1 or sizes[-2] == 1) and (columns != 1 or sizes[-1] == 1):
+        return None
+    return node.d0, base, tuple(found[:-2]), (rows, columns)

@@ -25,8 +25,8 @@ from .elements import pack
 from .evaluation import evaluate
 
 __all__ = ["call_host", "copied", "exchange_of", "exported_view", "filled", "host_view", "import_copy", "import_shared",
-           "in_memory", "opaque", "opaque_all", "put_back", "read_bytes", "read_element", "shown", "state_of", "sync",
-           "unshared", "write_element"]
+           "in_memory", "opaque", "opaque_all", "put_back", "read_bytes", "read_element", "rewritten", "set_bytes",
+           "set_element", "shown", "state_of", "sync", "unshared"]
 
 
 def opaque(node: Node, where: int = 0) -> Node:
@@ -84,11 +84,11 @@ def _with_derivative(node: Node, value: Node) -> Node:
     return node if value is node.d0 else dual(value, node.payload)
 
 
-def write_element(node: Node, index: int, value: Any, others: int = 0) -> Node:
-    """The version of an array after one element has been set; in place if only the caller's array holds it, and so many
-    ``others`` that will hold the new version.
+def rewritten(node: Node, write: Callable[[Buffer, int], None], others: int = 0) -> Node:
+    """The version of an array after a function has written to its memory; in place if only the caller's array holds
+    it, and so many ``others`` that will hold the new version.
 
-    Call it as ``array.slot = write_element(array.slot, …)``: any further holder of the node makes it copy.
+    Call it as ``array.slot = rewritten(array.slot, …)``: any further holder of the node makes it copy.
     """
     own = node.kind == LITERAL  # a literal's opaque copy is nobody's
     node = in_memory(node)
@@ -98,8 +98,27 @@ def write_element(node: Node, index: int, value: Any, others: int = 0) -> Node:
         data = data.backend.copy(data)
     # a node of its own even in place: value numbering knows the old one as the value of an expression
     evaluated = build.evaluated(node.type, node.size, data, node.where)
-    data.backend.write(data, index * TYPES[node.type].size, pack(node.type, value))
+    write(data, node.type)
     return evaluated
+
+
+def set_element(index: int, value: Any) -> Callable[[Buffer, int], None]:
+    """What sets one element, for :func:`rewritten`."""
+    return lambda data, type_: data.backend.write(data, index * TYPES[type_].size, pack(type_, value))
+
+
+def set_bytes(write: Callable[[Any], None]) -> Callable[[Buffer, int], None]:
+    """What lets a function write to the bytes of an array, for :func:`rewritten`: to a copy of them, if the host cannot
+    access the memory."""
+    def applied(data: Buffer, _type: int) -> None:
+        if data.backend.is_host:
+            write((ctypes.c_char * data.nbytes).from_address(address_of(data)))
+            return
+        found = bytearray(bytes_of(data, 0, data.nbytes))
+        write(found)
+        data.backend.write(data, 0, found)
+
+    return applied
 
 
 #: So many bytes are copied once more on the way, which takes less time than a view of where they go.
