@@ -322,7 +322,8 @@ def _not_finite(d: Difference) -> list[Array] | None:
 
 
 def _overflow(d: Difference) -> list[Array] | None:
-    """Lanes whose products over- or underflow although the result does not."""
+    """Lanes whose products over- or underflow although the result does not; quotients by the sum of the squares
+    of up to four components, whose reciprocal is denormal, included."""
     if (d.step.op not in COMPOUND and d.first.kind not in _SPECIAL) or info_of(d.mine.type).letter != "f":
         return None
     power = d.first.shape[0] if d.first.kind == "matrix" and d.step.op not in ("*", "@", "dr.matmul") else 2
@@ -330,7 +331,8 @@ def _overflow(d: Difference) -> list[Array] | None:
     def test(part: Array) -> Array:
         limits, size = np.finfo(part.dtype), np.abs(part.astype(float))
         low = float(limits.smallest_normal) ** (1 / power)
-        return (size > float(limits.max) ** (1 / power)) | ((size != 0) & (size < low) & (part.dtype.itemsize == 2))
+        most = 0.25 / float(limits.smallest_normal) if d.step.op in ("/", "/=") else float(limits.max)
+        return (size > most ** (1 / power)) | ((size != 0) & (size < low) & (part.dtype.itemsize == 2))
 
     return _flags(d, test)
 
