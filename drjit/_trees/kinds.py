@@ -209,9 +209,11 @@ def is_library(module: ModuleType) -> bool:
 
 
 def is_of_library(function: FunctionType) -> bool:
-    """Whether a function is a variable of a library by its own name, which nobody changes."""
+    """Whether a function is a variable of Python's own library, NumPy or ours by its own name, which nobody changes.
+    Those of other libraries may know settings."""
     module = sys.modules.get(function.__module__)
-    return module is not None and is_library(module) and vars(module).get(function.__name__) is function
+    return module is not None and is_library(module) and not is_installed(module) and vars(module).get(
+        function.__name__) is function
 
 
 def _is_of_library(module: ModuleType | None, name: str) -> bool:

@@ -26,7 +26,7 @@ import pytest
 
 import drjit as dr
 import drjit.array_api as xp
-from drjit.llvm import Float, ad
+from drjit.llvm import Float, UInt32, ad
 from drjit.opt import Adam
 
 
@@ -363,6 +363,26 @@ def test_numbers_of_libraries_count(tmp_path: Any, monkeypatch: Any) -> None:
         assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * value + library.options.SHIFT)
         library.options.SHIFT = value + 1
         assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * value + value + 1)
+
+
+def test_what_functions_of_libraries_know_counts(tmp_path: Any, monkeypatch: Any) -> None:
+    """Those that a function knows by themselves are no less than its own, in frozen functions and loops."""
+    folder = tmp_path / "site-packages" / "library_of_functions"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("_scale = 1\n\ndef scaled(x):\n    return x * _scale\n\n"
+                                        "def grown(x):\n    global _scale\n    _scale += x\n    return _scale\n")
+    monkeypatch.syspath_prepend(folder.parent)
+    library = importlib.import_module("library_of_functions")
+    scaled, grown = library.scaled, library.grown
+    frozen = dr.freeze(lambda x: scaled(x))
+    for value in (1.0, 2.0, 3.0, 1.0):
+        library._scale = value
+        assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * value)
+    for mode in ("symbolic", "evaluated"):
+        library._scale = Float(1, 2)
+        state = dr.while_loop((UInt32(0, 0), Float(0, 0)), lambda k, x: k < 3, lambda k, x: (k + 1, grown(x + 1)),
+                              mode=mode)
+        assert list(state[1]) == list(library._scale) == [11, 15]
 
 
 def test_views_of_dictionaries_count_as_these() -> None:
