@@ -33,7 +33,7 @@ cdef class SymbolicLoop(Functions):
     cdef public tuple lanes
     cdef public list apart
     cdef public list arrays
-    cdef public list codes
+    cdef public tuple settings
     cdef public object variables
     cdef public dict joined
     cdef public Journal journal

@@ -72,9 +72,9 @@ class SymbolicLoop:
         self.known = snapshot(None, body, (), True)
         #: Arrays that the body may change, and what is remembered if it does not: see :func:`presumed`.
         self.arrays: list[Any] = _EMPTY
-        self.codes: list[Any] = _EMPTY
+        self.settings: tuple[Any, ...] = ()
         if self.known is not None:
-            self.arrays, self.codes = presumed(self.known, self.given.leaves)
+            self.arrays, self.settings = presumed(self.known, self.given.leaves)
         self.journal = Journal(innermost_journal())
         #: What is no state, and changes all the same, if anything does.
         self.variables = None if late is None else self.others(late)
@@ -144,7 +144,7 @@ class SymbolicLoop:
 
     def others(self, late: Late | None = None) -> Variables:
         """What is no state, and may change."""
-        return Variables(_WORDS, (self.body,), self.journal, late, self.arrays, self.codes)
+        return Variables(_WORDS, (self.body,), self.journal, late, self.arrays, self.settings)
 
     def where(self) -> tuple[Any, ...]:
         """What tells that the loop is the same one in another trace of what is around it."""
@@ -369,8 +369,8 @@ class SymbolicLoop:
     def called_body(self, call: Call, variables: list[core.Node]) -> list[core.Node]:
         """What the user's body returns, and what it has changed besides."""
         count, names, given = self.count, self.names, self.given
-        if self.returned is not None and self.codes and not self.arrays:  # perhaps it has changed what is not presumed
-            remember(self.codes, NEVER)
+        if self.returned is not None and self.settings and not self.arrays:  # it may change what is not presumed
+            remember(self.settings, NEVER)
         returned = require_tuple(self.applied(self.body, call), len(names))
         results, final, after = flattened(returned, self.spec, names)
         if any_vertex():
@@ -413,7 +413,7 @@ class SymbolicLoop:
             if not changes and not orders and not call.copies and self.returns_all(call, final):
                 if not self.arrays:
                     return results
-                remember(self.codes)
+                remember(self.settings)
                 return results + variables[count:]
             self.variables = self.others()
             self.variables.lanes = self.lanes

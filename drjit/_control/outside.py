@@ -8,7 +8,6 @@ compiler traces again what they have left, with the variables that there turned 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from types import CodeType
 from typing import Any
 
 import drjit_core as core
@@ -48,19 +47,19 @@ __all__ = ["NEVER", "Variables", "presumed", "remember"]
 core.count_holders[0] = count_holders
 
 
-#: How many times functions have changed no constants from outside, by the ids of their codes and of those that they
-#: know; that they know too many counts as often enough.
-_harmless: dict[tuple[int, ...], float] = {}
+#: How many times functions have changed no constants from outside, by what tells what they do; that they know too many
+#: counts as often enough.
+_harmless: dict[tuple[Any, ...], float] = {}
 #: So many are remembered. So often is enough, and so many components of arrays are presumed at most.
-_MOST_CODES, _ENOUGH, _MOST_PRESUMED = 4096, 8, 256
+_MOST_SETTINGS, _ENOUGH, _MOST_PRESUMED = 4096, 8, 256
 #: How many times it is if they have changed any.
 NEVER = float("-inf")
 
 
 def presumed(known_by: Snapshot | None,
-             state: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]]:
+             state: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int, list[int]]], tuple[Any, ...]]:
     """The arrays that a function refers to which hold constants, also if they are ``state``, or are equal; in how many
-    places they are, and which of their components do. Then the codes of the functions that it knows.
+    places they are, and which of their components do. Then what tells what the function does.
 
     What is computed with a constant is often known at once, and would not tell what it is computed of. So these are
     variables of a loop, and presumed to stay as they are, until the body has been called: it tells which it changes.
@@ -69,29 +68,29 @@ def presumed(known_by: Snapshot | None,
     """
     if known_by is None:
         return _NOTHING
-    if _harmless and _harmless.get(tuple(map(id, known_by.codes)), 0) >= _ENOUGH:
-        return [], known_by.codes
+    settings = known_by.settings()
+    if _harmless and _harmless.get(settings, 0) >= _ENOUGH:
+        return [], settings
     found = known_by.constants(state)
     if not found:
         return _NOTHING
     if sum([len(positions) for _, _, positions in found]) > _MOST_PRESUMED:
-        remember(known_by.codes, _ENOUGH)
-        return [], known_by.codes
-    return found, known_by.codes
+        remember(settings, _ENOUGH)
+        return [], settings
+    return found, settings
 
 
 #: The usual case.
 _NONE: set[tuple[int, int]] = set()
 _NO_PLACES: set[int] = set()
-_NOTHING: tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]] = [], []
+_NOTHING: tuple[list[tuple[ArrayBase, int, list[int]]], tuple[Any, ...]] = [], ()
 
 
-def remember(codes: Sequence[CodeType], times: float = 1) -> None:
-    """Note that functions have changed nothing so many times, or that they have, by the codes of what they know."""
-    if len(_harmless) > _MOST_CODES:
+def remember(settings: tuple[Any, ...], times: float = 1) -> None:
+    """Note that functions have changed nothing so many times, or that they have, by what tells what they do."""
+    if len(_harmless) > _MOST_SETTINGS:
         _harmless.clear()
-    key = tuple(map(id, codes))
-    _harmless[key] = _harmless.get(key, 0) + times
+    _harmless[settings] = _harmless.get(settings, 0) + times
 
 
 class Begun:
@@ -165,10 +164,10 @@ class Variables:
 
     def __init__(self, words: Words, functions: Sequence[Callable[..., Any]], journal: Journal,
                  late: Late | None = None, arrays: Sequence[tuple[ArrayBase, int, list[int]]] = (),
-                 codes: Sequence[CodeType] = ()) -> None:
+                 settings: tuple[Any, ...] = ()) -> None:
         self.words, self.journal = words, journal
         #: Arrays that the functions may change, and then must not have taken for constants: see :func:`presumed`.
-        self.arrays, self.codes = arrays, codes
+        self.arrays, self.settings = arrays, settings
         self.functions = functions
         self.late = late
         #: The shape of the condition.
@@ -461,7 +460,7 @@ class Variables:
         if [entry for entry in new if entry.__class__ is Place and entry.before != entry.initial]:
             return
         changed = [entry for entry in list(self.entries.values())[-self.presumed:] if entry.changes]
-        remember(self.codes, NEVER if changed else 1)
+        remember(self.settings, NEVER if changed else 1)
 
     def known(self, call: Call) -> set[int]:
         """Arrays that a call has been given, and those that stand in places."""

@@ -168,6 +168,24 @@ class Snapshot:
         """The codes of the functions."""
         return [code_of(function) for function in self.functions]
 
+    def settings(self) -> tuple[Any, ...]:
+        """What tells what the functions do: the ids of their codes, and the texts and truth values that they know by
+        name, as their variables or those around them."""
+        found: list[Any] = []
+        for function in self.functions:
+            code, cells, defaults, variables = code_of(function), closure_of(function), defaults_of(function), \
+                globals_of(function)
+            found.append(id(code))
+            if cells is not None:
+                for cell in cells:
+                    _note_setting(contents_of(cell), found)
+            if defaults is not None:
+                for value in defaults:
+                    _note_setting(value, found)
+            for name in _variables_of(code)[0]:
+                _note_setting(variables.get(name), found)
+        return tuple(found)
+
     def add(self, value: Any) -> None:
         """Look at a value, and at all that it refers to."""
         todo = [value]
@@ -648,6 +666,13 @@ def _differs(owner: Any, kind: int, before: dict[Any, Any]) -> bool:
     now = entries_of(owner, kind)
     return bool([key for key in (*before, *now) if key not in _COMPUTED and
                  now.get(key, MISSING) is not before.get(key, MISSING)])
+
+
+def _note_setting(value: Any, found: list[Any]) -> None:
+    """Note a text or a truth value."""
+    cls = type(value)
+    if cls is str or cls is bool:
+        found.append(value)
 
 
 def _push(values: Sequence[Any], todo: list[Any]) -> None:

@@ -449,26 +449,28 @@ def test_state_that_stays_as_it_is(value: float, width: int, shared: bool) -> No
             assert found[1]._n is constant._n
 
 
-def test_constants_that_a_body_changes_after_many_calls() -> None:
-    """Nobody expects that of a body that never did; once it has, nothing is expected of it any more."""
+@pytest.mark.parametrize("switch", [bool, str, lambda change: [change]], ids=["truth value", "text", "list"])
+def test_constants_that_a_body_changes_after_many_calls(switch: Callable[[bool], Any]) -> None:
+    """Nobody expects that of a body that never did, if the texts and truth values that it knows are the same; once it
+    has, nothing is expected of it any more."""
     steps = [Float(value) for value in (0.5, 1.5)]
     calls = 0
 
     def run(change: bool) -> tuple[float, int]:
         nonlocal calls
-        calls, first = 0, Float(0.5)
+        calls, first, switched = 0, Float(0.5), switch(change)
         steps[0] = first
 
         def body(k: UInt, x: Float) -> tuple[UInt, Float]:
             nonlocal calls
             calls += 1
             x = x + steps[0] * steps[1]
-            if change:
+            if switched in (True, "True", [True]):
                 first.__iadd__(1)
             return k + 1, x
 
         return dr.while_loop((UInt(0), Float(0)), lambda k, x: k < 3, body, mode="symbolic")[1][0], calls
 
     assert [run(False) for _ in range(20)] == [(2.25, 1)] * 20
-    assert run(True) == (6.75, 2)
+    assert run(True) == (6.75, 2 if isinstance(switch(True), list) else 1)
     assert [run(change) for change in (True, False) * 10] == [(6.75, 1), (2.25, 1)] * 10

@@ -33,10 +33,11 @@ from drjit_core import (
     literal,
     ops,
     reduce,
+    rewritten,
     scatter,
     scoped_set_flag,
+    set_element,
     undefined,
-    write_element,
 )
 from drjit_core.ir.fold import kept_literals
 from drjit_core.ir.node import live_nodes, node_count, normalise, numbered_count, sweep
@@ -88,7 +89,7 @@ def test_expressions_see_what_the_host_has_written_since_they_were_evaluated(nam
     before = EXPRESSIONS[name](holder.a, b)
     evaluate([before])
     old = values(before).copy()
-    holder.a = write_element(holder.a, 0, 1000)
+    holder.a = rewritten(holder.a, set_element(0, 1000))
     _, address, buffer = host_view(holder.a)
     ctypes.c_uint32.from_address(address + 4).value = 2000  # through a view, of which tracing knows nothing
     a, b = operands()
@@ -260,7 +261,7 @@ def test_writing_an_element_does_not_change_what_an_expression_means() -> None:
     holder.node = ops.add(a, b)
     expected = values(holder.node)
     for index in (3, 4):
-        holder.node = write_element(holder.node, index, 1000)
+        holder.node = rewritten(holder.node, set_element(index, 1000))
     np.testing.assert_array_equal(values(holder.node), np.where(np.isin(np.arange(20), (3, 4)), 1000, expected))
     np.testing.assert_array_equal(values(ops.add(a, b)), expected)
 

@@ -23,9 +23,10 @@ from drjit_core import (
     malloc_statistics,
     ops,
     reduce,
+    rewritten,
     scatter,
+    set_element,
     undefined,
-    write_element,
 )
 from tests.core.harness import (
     BOOL,
@@ -355,7 +356,7 @@ class RandomWrites:
         variable, index = self.pick(), int(self.rng.integers(self.size))
         value = self.random_values(1)[0].item()
         self.log.append(f"v{self.variables.index(variable)}[{index}] = {value}")
-        variable.node = write_element(variable.node, index, value)
+        variable.node = rewritten(variable.node, set_element(index, value))
         variable.model = variable.model.copy()
         variable.model[index] = value
 
