@@ -269,7 +269,7 @@ def value_of(array: Storage, most: int) -> Any:
     root = view.root
     whole = _fetched(root, most) if root._value is None else root._value
     if whole is None:
-        return _row_of(array) if 0 < array.size <= most < root.size else None
+        return _row_of(array) if 0 < array.size <= most < root.size and not root._given else None
     if view.part == _ZEROS or array._given and not computes_now(parts_of(array)[0]):
         return None
     value = array._value
@@ -517,9 +517,9 @@ def part_of(array: Storage, key: Any) -> Array | None:
 
 def _row(array: Storage, part: Any, key: Any, most: int) -> Array | None:
     """A small part of a large array that is in memory, as a view that has a copy of its elements, and tensors as soon
-    as they are wanted; ``None`` of others."""
+    as they are wanted; ``None`` of others, and where tensors have been given away, to which others may write since."""
     root = array if array._view is None else array._view.root
-    if not 0 < math.prod(part.shape) <= most < root.size:
+    if root._given or not 0 < math.prod(part.shape) <= most < root.size:
         return None
     value = _copied(array, key)
     return None if value is None else _view_with(array, part, None, value, _ALL)

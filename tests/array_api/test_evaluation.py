@@ -331,6 +331,20 @@ def test_few_elements_keep_what_is_computed_of_them_before_and_derivatives():
     assert dr.grad(tracked)[3:7].tolist() == [0, 7, 1, 0]
 
 
+@pytest.mark.parametrize("given_before", [False, True])
+def test_rows_agree_with_their_tensors_once_others_have_tensors_of_the_whole(given_before):
+    xp.policy.eager = 8192
+    x = xp.asarray(np.arange(20_000.0).reshape(200, 100))
+    tensor = x.tensor if given_before else None
+    row = x[2]
+    assert row.tolist()[:2] == [200, 201]
+    tensor = x.tensor
+    tensor[2, 0] = -5
+    assert x[2, 0].item() == -5
+    found = [row.tolist()[0], (row + 0)[0].item(), float(row.tensor.array[0]), float(np.asarray(row)[0])]
+    assert found in ([200] * 4, [-5] * 4)
+
+
 def test_rows_of_what_is_in_memory_follow_it():
     xp.policy.eager = 8192
     x = xp.asarray(np.arange(20_000.0).reshape(200, 100))
