@@ -68,8 +68,9 @@ def presumed(known_by: Snapshot | None,
     """
     if known_by is None:
         return _NOTHING
-    settings = known_by.settings()
-    if _harmless and _harmless.get(settings, 0) >= _ENOUGH:
+    # recordings of one program are alike: they presume always
+    settings = known_by.settings() if core.current().recording is None else ()
+    if settings and _harmless.get(settings, 0) >= _ENOUGH:
         return [], settings
     found = known_by.constants(state)
     if not found:
@@ -88,6 +89,8 @@ _NOTHING: tuple[list[tuple[ArrayBase, int, list[int]]], tuple[Any, ...]] = [], (
 
 def remember(settings: tuple[Any, ...], times: float = 1) -> None:
     """Note that functions have changed nothing so many times, or that they have, by what tells what they do."""
+    if not settings:  # nobody asks
+        return
     if len(_harmless) > _MOST_SETTINGS:
         _harmless.clear()
     _harmless[settings] = _harmless.get(settings, 0) + times
