@@ -63,11 +63,10 @@ def checkpoint(function: Callable[..., Any], /, *args: Any, steps: int | None = 
     What it changes must not depend on the arguments (with ``steps``, on nothing) as far as derivatives are tracked,
     else a ``RuntimeError`` is raised, as it is if an iterator is advanced, or if arrays that derivatives are tracked
     for have been replaced, in containers and objects that the function refers to, when derivatives flow. It must
-    compute the same each time in all else, whether derivatives are tracked
-    for its arguments or not. In symbolic loops, branches and
-    calls, which have no memory to be saved, it is called as it is. May be differentiated in both modes; second
-    derivatives keep all steps. Raises a ``TypeError`` if a step does not return what it is called with. Evaluates
-    nothing without ``steps``.
+    compute the same each time in all else, whether derivatives are tracked for its arguments or not. In symbolic loops,
+    branches and calls, which have no memory to be saved, it is called as it is. May be differentiated in both modes;
+    second derivatives keep all steps. Raises a ``TypeError`` if a step of several values does not return as many.
+    Evaluates nothing without ``steps``.
 
     >>> from drjit.llvm.ad import Float
     >>> x = Float(1, 2)
