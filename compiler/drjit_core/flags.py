@@ -101,7 +101,7 @@ SYMBOLIC_LOOPS, OPTIMIZE_LOOPS = int(JitFlag.SymbolicLoops), int(JitFlag.Optimiz
 PRINT_IR, KERNEL_HISTORY = int(JitFlag.PrintIR), int(JitFlag.KernelHistory)
 LAUNCH_BLOCKING, FORBID_SYNCHRONIZATION = int(JitFlag.LaunchBlocking), int(JitFlag.ForbidSynchronization)
 SYMBOLIC_SCOPE = int(JitFlag.SymbolicScope)
-#: Flags with which launches are more than that.
+#: Flags with which there is more to do than to launch.
 EXCEPTIONAL = DEBUG | KERNEL_HISTORY | LAUNCH_BLOCKING | PRINT_IR
 
 

@@ -816,8 +816,8 @@ def _is_fixed(value: Any, function: FunctionType, within: tuple[Any, ...]) -> bo
         known = about(value)
         return not known.is_users and not known.bases
     if cls is FunctionType:
-        return is_of_library(value) or value in within or len(within) < _DEEPEST and not _sets_attributes(
-            code_of(function)) and is_closed(value, (*within, function))
+        return is_of_library(value) or not _sets_attributes(code_of(function)) and (
+            value in within or len(within) < _DEEPEST and is_closed(value, (*within, function)))
     known = about(cls)
     return kind_at(value) == VALUE and not known.has_more and not isinstance(value, ArrayBase)
 

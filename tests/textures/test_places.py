@@ -304,6 +304,7 @@ def test_calls_are_given_all_texels_even_if_these_are_as_many_as_elements(mode, 
         return look_up(t, k)
 
     found = dr.switch(index, [look_up, lambda t, k: look_up(t, k) + 1], texture, lanes, mode=mode)
+    # positions, and so weights of neighbours, are rounded in single precision
     np.testing.assert_allclose(found, [0, 11, 20, 31], atol=1e-5)
     found = dr.switch(index, [write, look_up], texture, lanes, mode=mode)
     np.testing.assert_allclose(found, [100, 10, 102, 30], atol=1e-5)
