@@ -101,6 +101,8 @@ ROOMS = (
     "drjit._control.entries",
     "drjit._control.outside",
     "drjit._control.attempts",
+    "drjit._control.results",
+    "drjit._control.effects",
     "drjit._control.choice",
     "drjit._control.iteration",
     "drjit._control.conditional",

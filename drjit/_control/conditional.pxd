@@ -4,7 +4,8 @@ from drjit_core.context cimport current
 from drjit._access.store cimport end_since, standing
 from drjit_core.ir.node cimport Node
 from drjit._control.given cimport Given
-from drjit._control.choice cimport Results, SymbolicChoice, run_directly
+from drjit._control.choice cimport SymbolicChoice, run_directly
+from drjit._control.results cimport Results
 from drjit._control.state cimport mask_of, shape_of, told_apart, uninitialized
 
 cdef long long _SYMBOLIC_CONDITIONALS

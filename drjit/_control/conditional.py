@@ -11,8 +11,9 @@ from drjit_core import KIND, JitFlag, current, ops
 from .._access.store import end_since, standing
 from .._base.arguments import require_bool, require_label, require_mode
 from .._base.errors import ArgumentError, SizeError, describe, presented
-from .choice import Results, Returned, SymbolicChoice, run_directly
+from .choice import SymbolicChoice, run_directly
 from .given import Given, as_before
+from .results import Results, Returned
 from .sides import evaluated
 from .state import mask_of, no_mask, shape_of, told_apart, uninitialized
 from .wording import Words

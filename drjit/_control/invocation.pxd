@@ -3,8 +3,9 @@ from drjit_core.ir.dual cimport primal
 from drjit._access.lanes cimport Watch, written_from
 from drjit._access.store cimport end_since, standing
 from drjit_core.ir.node cimport Node
-from drjit._control.choice cimport Results, SymbolicChoice, called_directly
+from drjit._control.choice cimport SymbolicChoice, called_directly
 from drjit._control.given cimport Given
+from drjit._control.results cimport Results
 from drjit._control.state cimport lane_shape, told_apart
 
 

@@ -19,9 +19,10 @@ from .._base.nodes import broadcast
 from .._base.types import BOOL, UINT32, retype
 from .._functions.ordering import set_positions
 from .bounds import warn_of
-from .choice import Results, SymbolicChoice, argument_of, blended, called_directly
+from .choice import SymbolicChoice, called_directly
 from .given import Given, as_before
 from .modes import is_symbolic
+from .results import Results, argument_of, blended
 from .sides import Sides, evaluated
 from .state import lane_shape, told_apart
 from .wording import Words
