@@ -38,7 +38,7 @@ cdef class Journal:
     cpdef begin(self)
     @cython.locals(number=object)
     cpdef bint note(self, Handle array) except -1
-    @cython.locals(array=Handle, before=_Node, place=cython.Py_ssize_t)
+    @cython.locals(array=Handle, before=_Node, position=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cpdef lend(self, list arrays, list nodes)
     @cython.locals(array=Handle, nodes=list, position=cython.Py_ssize_t)
     cpdef roll_back(self)

@@ -234,7 +234,7 @@ class Journal:
 
     def __init__(self, around: Journal | None = None) -> None:
         self.entries: dict[int, tuple[Any, list[Node], tuple[int, ...] | None]] = _NOTHING
-        #: Flat arrays that hold what stands for it while the function runs, each with the node that it had.
+        #: Arrays that hold what stands for them while the function runs, each with the node, or nodes, that it had.
         self.loans: list[Any] = _EMPTY
         #: Arrays that evaluated constructs have written to by index, with which versions of their components they had,
         #: and these themselves, or copies of what others see, unless a construct around this one holds that.
@@ -292,15 +292,26 @@ class Journal:
         return True
 
     def lend(self, arrays: Sequence[Any], nodes: Sequence[Node]) -> None:
-        """Let flat arrays, which are no parts of others, hold what stands for them in the region that is traced."""
-        self.loans = []
-        for place, array in enumerate(arrays):
-            before = array._n
-            if before.scope:
-                settled(array)
+        """Let arrays, which are no tensors and no parts of others, hold what stands for them in the region that is
+        traced."""
+        self.loans, position = [], 0
+        for array in arrays:
             self.loans.append(array)
-            self.loans.append(before)
-            array._n = nodes[place]
+            if is_flat(array):
+                before = array._n
+                if before.scope:
+                    settled(array)
+                    before = array._n
+                self.loans.append(before)
+                array._n = nodes[position]
+                position += 1
+            else:
+                settled(array)
+                self.loans.append(array._c)
+                end = position + len(array._c)
+                array._c = nodes[position:end]
+                position = end
+                _show(array)
 
     def note_write(self, array: Any) -> None:
         """Remember which versions of its components an array has, which is about to be written to by index, unless what
@@ -333,8 +344,12 @@ class Journal:
             self.entries = _NOTHING
         if self.loans:
             for position in range(0, len(self.loans), 2):
-                array = self.loans[position]
-                array._n = self.loans[position + 1]
+                array, before = self.loans[position], self.loans[position + 1]
+                if is_flat(array):
+                    array._n = before
+                else:
+                    array._c = before
+                    _show(array)
             self.loans = _EMPTY
         if self.writes:
             for array, versions, held in self.writes.values():

@@ -161,7 +161,8 @@ class SymbolicChoice:
                 called = Call(given, nodes, function, None, _NOTHING, journal, self.known_by(function))
                 known = len(journal.entries)
                 try:
-                    effects = Effects(self.labels[number], called, invoked(function, self.named, called.tree))
+                    effects = Effects(self.labels[number], called, invoked(function, self.named, called.tree), None,
+                                      None, self.effects[0].spec if self.effects else None)
                 except BaseException:
                     called.leave(None, (), self.results.strict)
                     raise

@@ -53,10 +53,10 @@ class Effects(Returned):
                  "shapes", "showing", "spent")
 
     def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None,
-                 found: Returned | None = None) -> None:
+                 found: Returned | None = None, like: TreeSpec | None = None) -> None:
         self.call = call_
         if found is None:
-            self.take(self.call.given.function, value)
+            self.take(self.call.given.function, value, self.call.given.spec if like is None else like)
         else:
             self.value, self.nodes, self.leaves, self.spec = value, found.nodes, found.leaves, found.spec
         self.showing = self.call.showing()
@@ -127,11 +127,13 @@ class Effects(Returned):
     def outlive(self, journal: Journal, since: int = -1) -> None:
         """Let arrays that the function has made, and put somewhere, have the derivatives that they have outside of its
         region; those that depend on the elements that it was called for have no value for others."""
-        if self.made:
-            self.held = {id(array): array._nodes() for array in self.made}
+        if not self.made:
+            return
+        self.held = {id(array): array._nodes() for array in self.made}
+        changed = self.call.changed_outside(journal)
         for array in self.made:
             nodes = self.held[id(array)]
-            if self.depends(nodes, self.call.changed_outside(journal), since):
+            if self.depends(nodes, changed, since):
                 why = f"{self.label} of {self.call.given.function}() has made it, and others have not."
                 store_same(array, [core.unusable(primal(node), f"this array has no value for all elements: {why}")
                                    for node in nodes])
@@ -144,6 +146,10 @@ class Effects(Returned):
         if self.shapes is not None:
             found.widen(*self.shapes)
         return found
+
+    def where(self, change: Change) -> str:
+        """A place that it has changed, in words."""
+        return place_in_words(change, _functions_of([self]))
 
     def left_in(self, array: Any) -> Sequence[core.Node] | None:
         """What the function has left in an array that it was given, or has changed or made."""
@@ -232,12 +238,11 @@ class Joint:
             for key, change in each.places.items():
                 if key in self.places:
                     continue
-                where = place_in_words(change, _functions_of([each]))
                 if change.now is MISSING:
                     if not keeps or [other for other in effects if key not in other.places or
                                      other.places[key].now is not MISSING]:
-                        raise ArgumentError(f"{words.function}(): '{each.label}' removes {where}, which only some "
-                                            "elements would have. Let it stay" + ", or remove it on both sides." * keeps
+                        raise ArgumentError(f"{words.function}(): '{each.label}' removes {each.where(change)}, "
+                                            "which only some elements would have. Let it stay" + ", or remove it on both sides." * keeps
                                             + "." * (not keeps))
                     if change not in self.removed:
                         self.removed.append(change)
@@ -250,8 +255,8 @@ class Joint:
                     continue  # others compute it when they ask for it
                 if is_new and each.call.holds(change.container):
                     raise ArgumentError(
-                        f"{words.function}(): '{each.label}' adds {where}, an argument, and others do not, so that its "
-                        "structure would differ between elements. Add it before.")
+                        f"{words.function}(): '{each.label}' adds {each.where(change)}, an argument, and others do "
+                        "not, so that its structure would differ between elements. Add it before.")
                 if is_new and len(having) == 1 and key in each.common:
                     self.new.append(change)
                     continue
@@ -261,8 +266,8 @@ class Joint:
                     continue
                 if is_new:
                     self.new.append(change._replace(now=each.contents[key].unusable(
-                        f"'{each.label}' of {words.function}() has put it in {where}, where nothing was, and other "
-                        f"elements have nothing there. Put something there before the {words.noun}" +
+                        f"'{each.label}' of {words.function}() has put it in {each.where(change)}, where nothing was, "
+                        f"and other elements have nothing there. Put something there before the {words.noun}" +
                         ", or on both sides." * keeps + "." * (not keeps))))
                     continue
                 self.places[key] = _Place(change._replace(before=each.call.caller_of(change)), words, [

@@ -3,7 +3,7 @@ cimport cython
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport traced_elsewhere
 from drjit._access.store cimport Journal, store_same
-from drjit._base.handle cimport Handle, held
+from drjit._base.handle cimport Handle, held, is_flat
 from drjit._control.snapshot cimport Snapshot, is_closed, snapshot
 from drjit._trees.contents cimport attributes_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
@@ -30,7 +30,7 @@ cdef class Given:
     cdef public int apart
     @cython.locals(place=cython.Py_ssize_t, leaf=Handle)
     cpdef bint is_apart(self) except -1
-    @cython.locals(place=cython.Py_ssize_t, leaf=Handle)
+    @cython.locals(position=cython.Py_ssize_t, leaf=Handle)
     cpdef bint holds(self, list nodes) except -1
     cdef public dict numbers
     @cython.locals(shaped=TreeSpec, fresh=list, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t)

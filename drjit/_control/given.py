@@ -22,7 +22,7 @@ from drjit_core import traced_elsewhere
 from .._access.store import Journal, noted, owner_of, settled, store, store_result, store_same
 from .._base.array import DERIVED, ArrayBase
 from .._base.errors import ArgumentError
-from .._base.handle import Handle, held, is_younger
+from .._base.handle import Handle, held, is_flat, is_younger
 from .._base.weak import remembered
 from .._trees.classes import is_copied, is_frozen, kind_of, put_entry
 from .._trees.contents import attributes_in_dict, attributes_of, share_attributes, write_place
@@ -70,7 +70,7 @@ class Given:
         self.guessed: set[int] = _NONE
         #: The places of leaves by their ids, once they have been asked for.
         self.numbers: dict[int, int] = _NOTHING
-        #: Whether these are flat, and all are others; -1 as long as nobody has asked.
+        #: Whether there is nothing but arrays that are apart, see :meth:`is_apart`; -1 as long as nobody has asked.
         self.apart = -1
         #: Whether any array has attributes; whether there is nothing but arrays, which have none.
         self.adorned = bool(DERIVED) and bool([leaf for leaf in self.leaves if isinstance(leaf, ArrayBase) and about(
@@ -136,20 +136,28 @@ class Given:
         return self.plain or not self.spec.holds_numbers() and not self.spec.holds_copies()
 
     def is_apart(self) -> bool:
-        """Whether there is nothing but flat arrays, each once, which are no parts of others."""
+        """Whether there is nothing but arrays, each once, which are no tensors, and no parts of others."""
         if self.apart < 0:
-            self.apart = self.spec.flats is not None
+            self.apart = self.plain and self.spec.has_arrays_alone
             for place, leaf in enumerate(self.leaves if self.apart else _EMPTY):
                 if leaf._o is not None or self.place_of(leaf) != place:
                     self.apart = False
         return bool(self.apart)
 
     def holds(self, nodes: Sequence[core.Node]) -> bool:
-        """Whether flat arrays hold some nodes."""
-        for place, leaf in enumerate(self.leaves):  # noqa: SIM110  (compiled)
-            if leaf._n is not nodes[place]:
-                return False
-        return True
+        """Whether arrays, which are no tensors, hold some nodes."""
+        position = 0
+        for leaf in self.leaves:
+            if is_flat(leaf):
+                if leaf._n is not nodes[position]:
+                    return False
+                position += 1
+                continue
+            for node in leaf._c:
+                if position >= len(nodes) or node is not nodes[position]:
+                    return False
+                position += 1
+        return position == len(nodes)
 
     def parts(self) -> list[int]:
         """The places of arrays that are parts of others."""
@@ -847,9 +855,12 @@ def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], owner
         return next(leaves)
     made = {} if made is None else made
     items = [dict(_items(value)) if value.__class__ is values[0].__class__ else _NOTHING for value in values]
-    new = {key: refilled([entries.get(key) for entries in items], inner, leaves, owner, become, made)
+    new = {key: next(leaves) if inner.children is None else refilled(
+               [entries.get(key) for entries in items], inner, leaves, owner, become, made)
            for key, inner in zip(spec.keys if issubclass(spec.cls, dict) else items[0], spec.children, strict=True)}
-    container, new = owner(values, spec), {key: new[key] for key in items[0]}
+    container = owner(values, spec)
+    if issubclass(spec.cls, dict):  # whose entries may be in another order
+        new = {key: new[key] for key in items[0]}
     if issubclass(spec.cls, tuple):
         same = container.__class__ is spec.cls and len(container) == len(new) and \
             all(map(operator.is_, container, new.values()))

@@ -81,8 +81,8 @@ class SymbolicLoop:
         #: What stands for arrays while a function is called: these, which of their components, and what all of these
         #: were and are.
         self.apart: list[tuple[ArrayBase, list[int], list[core.Node], list[core.Node]]] = _EMPTY
-        #: Whether the condition knows nothing but flat arrays, which it is given.
-        self.is_blind = self.given.plain and self.spec.flats is not None and is_closed(cond)
+        #: Whether the condition knows nothing but arrays, which it is given.
+        self.is_blind = self.given.plain and self.spec.has_arrays_alone and is_closed(cond)
         #: What the body returned, its leaves, and the call that it did so in.
         self.returned: Any = None
         self.final: list[Any]

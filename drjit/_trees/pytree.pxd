@@ -15,9 +15,12 @@ cdef class TreeSpec:
     cdef public object _hash
     cdef public list _arrays
     cdef public list _positions
+    cdef public int _copies
+    cdef public int _numbers
     cdef public bint is_flat
     cdef public bint _tensors
     cdef public list flats
+    cdef public bint has_arrays_alone
     cpdef object rebuild(self, object leaves)
     cpdef object rebuild_nodes(self, object nodes, object leaves, tuple lanes=*)
     @cython.locals(array=Handle, position=cython.Py_ssize_t, k=cython.Py_ssize_t, count=cython.Py_ssize_t, depth=cython.int, node=Node, result=list)
@@ -30,8 +33,12 @@ cdef class TreeSpec:
     cpdef bint has_tensors(self) except -1
     @cython.locals(position=cython.Py_ssize_t)
     cpdef bint fits(self, object value) except -1
+    @cython.locals(position=cython.Py_ssize_t, entries=tuple)
+    cpdef bint take(self, object value, list found) except -1
     @cython.locals(entry=TreeSpec)
     cpdef _collect(self, list found)
+    cpdef bint holds_numbers(self) except -1
+    cpdef bint holds_copies(self) except -1
     cpdef set shared_nodes(self)
     @cython.locals(entry=TreeSpec)
     cpdef _note_shared(self, bint is_shared, list found)

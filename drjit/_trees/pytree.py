@@ -24,7 +24,17 @@ import drjit_core as core
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.handle import fresh_array, held
-from .classes import attributes, children, construct, extras, field_types, is_copied, is_foreign_array, is_pytree
+from .classes import (
+    attributes,
+    children,
+    construct,
+    extras,
+    field_types,
+    is_copied,
+    is_foreign_array,
+    is_pytree,
+    kind_of,
+)
 from .holders import array_within, beside_entries, passed_over
 
 __all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "extras", "field_types", "flatten",
@@ -54,8 +64,8 @@ class TreeSpec:
     that, and it takes no part in comparisons.
     """
 
-    __slots__ = ("_arrays", "_hash", "_positions", "_tensors", "children", "cls", "flats", "is_flat", "keys",
-                 "prototype", "shape")
+    __slots__ = ("_arrays", "_copies", "_hash", "_numbers", "_positions", "_tensors", "children", "cls", "flats", "has_arrays_alone", "is_flat",
+                 "keys", "prototype", "shape")
 
     #: Class of a container or leaf.
     cls: Any
@@ -68,21 +78,26 @@ class TreeSpec:
     #: An object of the traversal protocol, which rebuilds itself.
     prototype: Any
     _hash: int | None
+    #: Whether functions get copies of any part, and whether any array is not traced; -1 as long as nobody has asked.
+    _copies: int
+    _numbers: int
     #: Which leaves are traced arrays, with their types, shapes, numbers of component nodes and dimensions of these.
     _arrays: list[tuple[int, type[ArrayBase], tuple[int, ...], int, int]] | None
     #: Of each of these its place among the leaves, the first of its nodes, and their number.
     _positions: list[tuple[int, int, int]] | None
-    #: Whether it is a tuple of leaves; and once the arrays have been asked for, their types if all are flat arrays, and
-    #: whether any is a tensor.
+    #: Whether it is a tuple of leaves; and once the arrays have been asked for, their types if all are flat arrays,
+    #: whether all are arrays, traced and no tensors, and whether any is a tensor.
     is_flat: bool
     flats: list[type[ArrayBase]] | None
+    has_arrays_alone: bool
     _tensors: bool
 
     def __init__(self, cls: Any, shape: tuple[Any, ...] = (), keys: tuple[Any, ...] = (),
                  children: tuple[TreeSpec, ...] | None = None, prototype: Any = None) -> None:
         self.cls, self.shape, self.keys, self.children, self.prototype = cls, shape, keys, children, prototype
         self._hash = self._arrays = self._positions = None
-        self.is_flat = self._tensors = False
+        self._copies = self._numbers = -1
+        self.is_flat = self._tensors = self.has_arrays_alone = False
         self.flats = None
         if cls is tuple and children is not None:
             self.is_flat = not [entry for entry in children if entry.children is not None]
@@ -211,7 +226,8 @@ class TreeSpec:
                 if isinstance(entry.cls, type) and issubclass(entry.cls, ArrayBase) and entry.cls._dynamic]
             depths = [each[4] for each in self._arrays]
             self._tensors = bool(depths) and min(depths) < 0
-            if self.is_flat and depths == [0] * len(self.children or ()):
+            self.has_arrays_alone = self.is_flat and not self._tensors and len(depths) == len(self.children or ())
+            if self.has_arrays_alone and not any(depths):
                 self.flats = [each[1] for each in self._arrays]
         return self._arrays
 
@@ -238,10 +254,43 @@ class TreeSpec:
                 return False
         return True
 
+    def take(self, value: Any, found: list[Any]) -> bool:
+        """Add the leaves of a value that is seen at once to have this structure; ``False`` if it has another one, or
+        that takes more."""
+        cls = value.__class__
+        if cls is not self.cls:
+            return False
+        entries = self.children
+        if entries is None:
+            if isinstance(value, ArrayBase) and cls._count < 0 and \
+                    self.shape != (value._s if cls._depth < 0 else value._static_shape()):
+                return False
+            found.append(value)
+            return True
+        if cls is tuple or cls is list:
+            if len(value) != len(entries):
+                return False
+            for position, entry in enumerate(value):
+                if not entries[position].take(entry, found):
+                    return False
+            return True
+        if self.shape or self.prototype is not None and value is not self.prototype or cls is not dict and \
+                kind_of(cls) is not None:
+            return False
+        items = children(value)
+        if items is None or len(items) != len(entries):
+            return False
+        for position, (key, entry) in enumerate(items):
+            if key != self.keys[position] or not entries[position].take(entry, found):
+                return False
+        return True
+
     def holds_numbers(self) -> bool:
         """Whether any leaf is an array that is not traced."""
-        return len(self.traced()) < len([entry for entry in self.leaf_specs() if isinstance(entry.cls, type) and
-                                         issubclass(entry.cls, ArrayBase)])
+        if self._numbers < 0:
+            self._numbers = len(self.traced()) < len([entry for entry in self.leaf_specs() if isinstance(
+                entry.cls, type) and issubclass(entry.cls, ArrayBase)])
+        return bool(self._numbers)
 
     def holds_objects(self) -> bool:
         """Whether any part joins by the protocol, which is rebuilt instead of being written to."""
@@ -250,8 +299,10 @@ class TreeSpec:
 
     def holds_copies(self) -> bool:
         """Whether functions get copies of any part."""
-        return is_copied(self.prototype) or self.children is not None and any(
-            child.holds_copies() for child in self.children)
+        if self._copies < 0:
+            self._copies = is_copied(self.prototype) or self.children is not None and bool(
+                [child for child in self.children if child.children is not None and child.holds_copies()])
+        return bool(self._copies)
 
     def shared_nodes(self) -> set[int]:
         """The positions of the nodes of what is memory that all elements share, of whatever size: of arrays in objects
@@ -507,6 +558,10 @@ def flatten_nodes(value: Any, function: str,
     """The component nodes of the traced arrays in a PyTree, all of its leaves, and its structure, which is probably
     ``like`` another one."""
     spec: TreeSpec | None = None
+    if like is not None and like.children is not None and not like.is_flat:
+        found = []
+        if like.take(value, found):
+            return _traced_nodes(like, found), found, like
     if like is not None and like.fits(value):
         found, spec = list(value), like
     elif type(value) is tuple:
