@@ -145,24 +145,29 @@ class SymbolicChoice:
                     store(array, [formal], position)
             if self.known:
                 nodes = [self.known.get(position, formal) for position, formal in enumerate(nodes)]
-            if given.plain and not self.written and given.is_apart() and is_closed(function):
-                # who knows nothing but flat arrays has nothing but these to change
+            like = self.effects[0].spec if self.effects else None
+            if given.simple and not self.written and given.is_apart() and is_closed(function):
+                # who knows nothing but arrays has nothing but these to change
                 nodes = given.lend(nodes, journal)
-                returned = Returned(given.function, invoked(function, self.named, given.tree),
-                                    self.effects[0].spec if self.effects else None)
-                if not journal.entries and given.holds(nodes):
+                value = invoked(function, self.named, given.tree)
+                returned = Returned(given.function, value, given.spec if like is None else like)
+                arrays = given.settled(given.leaves) if given.values else given.leaves
+                if not journal.entries and arrays is given.leaves and given.holds(nodes):
                     returned.given = nodes
                     self.effects.append(returned)
                     return _EMPTY
                 called = Call(given, nodes, None, own_nodes=True)
+                called.arrays = arrays
                 effects = Effects(self.labels[number], called, returned.value, None, returned)
                 known = 0
             else:
                 called = Call(given, nodes, function, None, _NOTHING, journal, self.known_by(function))
                 known = len(journal.entries)
                 try:
-                    effects = Effects(self.labels[number], called, invoked(function, self.named, called.tree), None,
-                                      None, self.effects[0].spec if self.effects else None)
+                    value = invoked(function, self.named, called.tree)
+                    if given.values:
+                        called.arrays = given.settled(called.arrays)
+                    effects = Effects(self.labels[number], called, value, None, None, like)
                 except BaseException:
                     called.leave(None, (), self.results.strict)
                     raise
@@ -183,12 +188,14 @@ class SymbolicChoice:
             self.plain = False
             return _EMPTY  # before all functions have been called, nobody knows what their results have in common
         finally:
+            if given.values:
+                given.put(given.leaves)
             journal.roll_back()
 
     def known_by(self, function: Callable[..., Any]) -> Snapshot | None:
         """What a function knows, if that is part of what the last one did, which has changed nothing of it."""
         known = self.snapshot
-        if known is None or not self.given.plain:
+        if known is None or not self.given.simple:
             return None
         if isinstance(function, MethodType):
             if id(function.__self__) not in known.seen:

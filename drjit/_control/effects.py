@@ -241,9 +241,9 @@ class Joint:
                 if change.now is MISSING:
                     if not keeps or [other for other in effects if key not in other.places or
                                      other.places[key].now is not MISSING]:
-                        raise ArgumentError(f"{words.function}(): '{each.label}' removes {each.where(change)}, "
-                                            "which only some elements would have. Let it stay" + ", or remove it on both sides." * keeps
-                                            + "." * (not keeps))
+                        raise ArgumentError(f"{words.function}(): '{each.label}' removes {each.where(change)}, which "
+                                            "only some elements would have. Let it stay" +
+                                            (", or remove it on both sides." if keeps else "."))
                     if change not in self.removed:
                         self.removed.append(change)
                     continue
@@ -296,7 +296,9 @@ class Joint:
         for place, first, count in self.given.spec.positions():
             for position in range(first, first + count):
                 node = next(values) if position in self.changed else self.spent.get(position, versions.get(position))
-                if node is not None:
+                if node is not None and self.given.values and self.given.is_of_value(place):
+                    self.given.exchange(place, position - first, node)
+                elif node is not None:
                     store_result(self.given.leaves[place], position - first, node, None, self.lanes,
                                  whole and position in self.changed)
                     if call_.copies:

@@ -3,7 +3,7 @@ cimport cython
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport traced_elsewhere
 from drjit._access.store cimport Journal, store_same
-from drjit._base.handle cimport Handle, held, is_flat
+from drjit._base.handle cimport Handle, fresh_array, held, is_flat
 from drjit._control.snapshot cimport Snapshot, is_closed, snapshot
 from drjit._trees.contents cimport attributes_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
@@ -26,7 +26,14 @@ cdef class Given:
     cdef public list leaves
     cdef public TreeSpec spec
     cdef public bint plain
+    cdef public bint simple
     cdef public bint adorned
+    cdef public list values
+    cpdef find_values(self)
+    cpdef put(self, list arrays)
+    cpdef list settled(self, list arrays)
+    cpdef bint is_of_value(self, Py_ssize_t place) except -1
+    cpdef tuple made_of(self, list arrays)
     cdef public int apart
     @cython.locals(place=cython.Py_ssize_t, leaf=Handle)
     cpdef bint is_apart(self) except -1

@@ -22,7 +22,7 @@ from drjit_core import traced_elsewhere
 from .._access.store import Journal, noted, owner_of, settled, store, store_result, store_same
 from .._base.array import DERIVED, ArrayBase
 from .._base.errors import ArgumentError
-from .._base.handle import Handle, held, is_flat, is_younger
+from .._base.handle import Handle, fresh_array, held, is_flat, is_younger
 from .._base.weak import remembered
 from .._trees.classes import is_copied, is_frozen, kind_of, put_entry
 from .._trees.contents import attributes_in_dict, attributes_of, share_attributes, write_place
@@ -48,8 +48,8 @@ _FEW = 48
 class Given:
     """The arguments of a construct: a tree of arrays and other objects."""
 
-    __slots__ = ("adorned", "apart", "function", "guessed", "leaves", "lent", "nodes", "numbers", "plain", "spec",
-                 "tree")
+    __slots__ = ("adorned", "apart", "function", "guessed", "leaves", "lent", "nodes", "numbers", "plain", "simple",
+                 "spec", "tree", "values")
 
     def __init__(self, function: str, tree: Any, spec: TreeSpec | None = None) -> None:
         self.function = function
@@ -76,6 +76,76 @@ class Given:
         self.adorned = bool(DERIVED) and bool([leaf for leaf in self.leaves if isinstance(leaf, ArrayBase) and about(
             type(leaf)).has_more])
         self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves) and not self.adorned
+        #: Generators of random numbers: values, whose arrays nobody else knows. Each with the place of its first leaf.
+        self.values: list[tuple[Any, int]] = _EMPTY
+        if not self.plain and not self.adorned and self.spec.cls is tuple:
+            self.find_values()
+        #: Whether there is nothing but arrays and such values.
+        self.simple = self.plain or self.values is not _EMPTY
+
+    def find_values(self) -> None:
+        """See whether there is nothing but arrays and values, each once."""
+        if self.spec.shape or len(self.spec.traced()) < len(self.leaves):
+            return
+        found, place = list[tuple[Any, int]](), 0
+        for entry, spec in zip(self.tree, self.spec.children or (), strict=True):
+            if spec.children is not None:
+                if not values_of(entry) or [other for other, _ in found if other is entry]:
+                    return
+                found.append((entry, place))
+            place += 1 if spec.children is None else len(spec.children)
+        self.values = found
+
+    def forget_values(self) -> None:
+        """Take values for what they are: containers, which hold other arrays if they change."""
+        self.values, self.simple = _EMPTY, self.plain
+
+    def put(self, arrays: Sequence[Any]) -> None:
+        """Let values consist of some arrays, of which there is one for each leaf."""
+        for entry, first in self.values:
+            for k, name in enumerate(values_of(entry)):
+                setattr(entry, name, arrays[first + k])
+
+    def settled(self, arrays: list[Any]) -> list[Any]:
+        """Arrays, one for each leaf, with what values have exchanged theirs for: these themselves if there is nothing.
+        """
+        found = arrays
+        for entry, first in self.values:
+            for k, name in enumerate(values_of(entry)):
+                now = getattr(entry, name)
+                if now is not arrays[first + k]:
+                    found = arrays.copy() if found is arrays else found
+                    found[first + k] = now
+        return found
+
+    def is_of_value(self, place: int) -> bool:
+        """Whether a leaf is part of a value: what else shows the same array does not change with that."""
+        return bool([entry for entry, first in self.values if first <= place < first + len(values_of(entry))])
+
+    def exchange(self, place: int, position: int, node: core.Node) -> None:
+        """Let a value have another array in the place of one, of which one node is another one."""
+        for entry, first in self.values:
+            names = values_of(entry)
+            if first <= place < first + len(names):
+                before = getattr(entry, names[place - first])
+                nodes, array = list(before._nodes()), fresh_array(type(before))
+                nodes[position], array._o = node, None
+                if before._depth:
+                    array._c = nodes
+                else:
+                    array._n = nodes[0]
+                setattr(entry, names[place - first], array)
+
+    def made_of(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments, of simple ones, with other arrays: values consist of these until they get others."""
+        if self.plain:
+            return tuple(arrays)
+        self.put(arrays)
+        found, place = list[Any](), 0
+        for entry, spec in zip(self.tree, self.spec.children or (), strict=True):
+            found.append(arrays[place] if spec.children is None else entry)
+            place += 1 if spec.children is None else len(spec.children)
+        return tuple(found)
 
     def filled(self, returned: Any, leaves: Sequence[Any], call: Call, before: Sequence[core.Node],
                after: Sequence[core.Node], stands: Sequence[Any] | None = None, spec: TreeSpec | None = None) -> Any:
@@ -95,6 +165,8 @@ class Given:
                     others = {*others, place}  # which the first iteration has changed
                 continue
             array = self.leaves[place]
+            if self.values and self.is_of_value(place):
+                continue
             for position in range(first, first + count):
                 if after[position] is not before[position] or before[position] is not self.nodes[position]:
                     store_result(array, position - first, after[position], fresh[place])
@@ -133,12 +205,12 @@ class Given:
 
     def is_own(self) -> bool:
         """Whether functions can be given the arrays themselves: all of what they get is the caller's own."""
-        return self.plain or not self.spec.holds_numbers() and not self.spec.holds_copies()
+        return self.simple or not self.spec.holds_numbers() and not self.spec.holds_copies()
 
     def is_apart(self) -> bool:
         """Whether there is nothing but arrays, each once, which are no tensors, and no parts of others."""
         if self.apart < 0:
-            self.apart = self.plain and self.spec.has_arrays_alone
+            self.apart = self.simple and not self.spec.has_tensors()
             for place, leaf in enumerate(self.leaves if self.apart else _EMPTY):
                 if leaf._o is not None or self.place_of(leaf) != place:
                     self.apart = False
@@ -203,6 +275,12 @@ class Given:
             if place in found and [node for node in nodes if not node.size]:
                 store_same(found[place], nodes)  # which are told apart
         return found
+
+
+def values_of(value: Any) -> tuple[str, ...]:
+    """The names of the arrays that an object consists of, if it is a value: nobody else knows these."""
+    cls = type(value)
+    return getattr(cls, "_dr_value", ()) if is_own(cls.__module__) else ()
 
 
 def _position(leaves: Sequence[Any], leaf: Any) -> int:
@@ -351,8 +429,8 @@ class Call:
             self.make(self.given.spec if spec is None else spec, own, journal, lent)
         #: What is held by what the function knows; copies are looked at by their leaves.
         self.snapshot = known
-        if known is None and not (self.given.plain and (function is None or is_closed(function))):
-            tree = None if self.given.plain else self.tree
+        if known is None and not (self.given.simple and (function is None or is_closed(function))):
+            tree = None if self.given.simple else self.tree
             self.snapshot = snapshot((tree, *self.attributes) if self.attributes else tree, function,
                                      [copy for copy, *_ in self.copies] if self.copies else _EMPTY)
         if self.snapshot is not None and self.snapshot.kept:
@@ -385,6 +463,8 @@ class Call:
                     self.owned[id(array)] = original
         if spec.is_flat:
             self.tree = tuple(self.arrays)
+        elif given.simple:
+            self.tree = given.made_of(self.arrays)
         else:
             self.held, self.copies, self.owned, self.shared, self.touched = [], [], dict(self.owned), [], set()
             self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
@@ -581,7 +661,7 @@ class Call:
     def left(self) -> dict[int, Sequence[core.Node]]:
         """What the caller's arrays hold that the function is given itself, by their ids, if it leaves them alone."""
         given = self.given
-        own = given.spec.positions() if self.arrays is given.leaves else ()
+        own = given.spec.positions() if self.tree is given.tree else ()
         return {id(given.leaves[place]): self.nodes[first:first + count] for place, first, count in own}
 
     def leave(self, returned: Any = None, values: Sequence[Any] = (), counts: bool = False,
@@ -594,6 +674,8 @@ class Call:
         """
         if self.copies:
             self.settle()
+        if self.given.values:
+            self.given.put(self.given.leaves)
         changes: list[Change] = _EMPTY
         refused = self.settle_attributes() if self.adorned else ""
         if self.snapshot is not None:

@@ -66,7 +66,7 @@ class SymbolicLoop:
         self.shapes = Shapes(self.spec, self.nodes) if self.spec.has_tensors() else None
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
-        if not self.given.plain:  # which functions are given the class with
+        if not self.given.simple:  # which functions are given the class with
             given.lent = given.guessed = defaults(given)
         #: What the body knows before the loop, until it has been called.
         self.known = snapshot(None, body, (), True)
@@ -82,7 +82,7 @@ class SymbolicLoop:
         #: were and are.
         self.apart: list[tuple[ArrayBase, list[int], list[core.Node], list[core.Node]]] = _EMPTY
         #: Whether the condition knows nothing but arrays, which it is given.
-        self.is_blind = self.given.plain and self.spec.has_arrays_alone and is_closed(cond)
+        self.is_blind = self.given.simple and self.shapes is None and is_closed(cond)
         #: What the body returned, its leaves, and the call that it did so in.
         self.returned: Any = None
         self.final: list[Any]
@@ -222,6 +222,8 @@ class SymbolicLoop:
             changes: list[Change] = []
             try:
                 value = self.applied(self.cond, call)
+                if self.given.values:
+                    self.require_same_values(call.arrays)
                 if self.journal.entries:
                     self.require_pure(call)
                 self.tested = test = condition_of(value)
@@ -245,7 +247,9 @@ class SymbolicLoop:
         self.journal.begin()
         try:
             arrays = self.given.spec.fresh(variables, self.given.leaves)
-            value = self.cond(*arrays)
+            value = self.cond(*self.given.made_of(arrays))
+            if self.given.values:
+                self.require_same_values(arrays)
             if self.journal.entries:
                 call = self.call(variables, self.cond)
                 call.arrays = arrays
@@ -254,6 +258,8 @@ class SymbolicLoop:
             self.lanes = shape_of(value, self.given.spec)
             return with_lanes(test, test.size)
         finally:
+            if self.given.values:
+                self.given.put(self.given.leaves)
             self.journal.roll_back()
 
     def require_pure(self, call: Call) -> None:
@@ -268,6 +274,15 @@ class SymbolicLoop:
                 raise SymbolicValue(
                     f"{FUNCTION}(): the condition of this symbolic loop changes {name}. A condition only looks at what "
                     "it is given: change arrays in the body, or run the loop with mode='evaluated'.")
+
+    def require_same_values(self, arrays: list[Any]) -> None:
+        """Refuse a condition that draws random numbers of the state, given what generators consisted of."""
+        for place, (array, now) in enumerate(zip(arrays, self.given.settled(arrays), strict=True)):
+            if now is not array:
+                raise SymbolicValue(
+                    f"{FUNCTION}(): the condition of this symbolic loop changes the state variable "
+                    f"'{self.given.spec.paths(self.names)[place]}'. A condition only looks at what it is given: change "
+                    "that in the body, or run the loop with mode='evaluated'.")
 
     def require_same_places(self, changes: Sequence[Change]) -> None:
         """Refuse a condition that has put arrays in places."""
@@ -352,7 +367,7 @@ class SymbolicLoop:
     def known_before(self) -> Snapshot | None:
         """What the body knows, if that is seen to be what it was before the loop."""
         known, self.known = self.known, None
-        if known is None or not self.given.plain or self.given.lent or \
+        if known is None or not self.given.simple or self.given.lent or \
                 self.variables is not None and self.variables.is_found_elsewhere():
             return None
         return None if not is_closed(self.cond) and known.changes() else known
@@ -372,6 +387,8 @@ class SymbolicLoop:
         if self.returned is not None and self.settings and not self.arrays:  # it may change what is not presumed
             remember(self.settings, NEVER)
         returned = require_tuple(self.applied(self.body, call), len(names))
+        if given.values:
+            call.arrays = given.settled(call.arrays)
         results, final, after = flattened(returned, self.spec, names)
         if any_vertex():
             call.keep_derivatives(results, final)
@@ -435,9 +452,12 @@ class SymbolicLoop:
                     f"body itself or outside of the loop, or {_WORDS.otherwise}.")
 
     def returns_all(self, call: Call, final: list[Any]) -> bool:
-        """Whether all arrays that the body has changed in place are state, which it has returned, and finds nowhere
-        else."""
+        """Whether all arrays that the body has changed in place, or exchanged, are state, which it has returned, and
+        finds nowhere else."""
         leaves = self.given.leaves
+        if self.given.values and [place for place in range(len(leaves)) if self.given.is_of_value(
+                place) and final[place] is not call.arrays[place]] and call.changed():
+            return False
         for array, _, _ in self.journal.entries.values():
             place = call.original(array)
             if place < 0 or final[place] is not array or leaves[place]._o is not None or views(leaves[place]) or \

@@ -178,7 +178,9 @@ def kept_of(place: int, returned: Sequence[Returned], calls: Sequence[Call], giv
     if given is None:
         called = calls[len(returned) - 1]
         given = called.given
-    return array if same else given.leaves[origin]
+    if same or not given.is_of_value(origin):
+        return array if same else given.leaves[origin]
+    return None
 
 
 def _where(called: core.Node, result: core.Node, width: int) -> core.Node:

@@ -391,6 +391,9 @@ class Generator:
     _name: ClassVar[str]
     #: What a generator consists of, by public name: arrays (numbers in ``drjit.scalar``) and settings.
     _fields: ClassVar[tuple[str, ...]]
+    #: The attributes that hold arrays, in the order of its children. It is a value: nobody else knows these arrays, and
+    #: it exchanges them instead of changing them.
+    _dr_value: ClassVar[tuple[str, ...]]
 
     @classmethod
     def _function(cls, name: str) -> str:

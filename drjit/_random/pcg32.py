@@ -83,6 +83,7 @@ class PCG32Base(Generator):
 
     __slots__ = ("__weakref__", "_inc", "_state")
     _fields = ("state", "inc")
+    _dr_value = "_state", "_inc"
 
     _steps: ClassVar[Any]
     #: Flat array types of the package by scalar type.
@@ -149,12 +150,11 @@ class PCG32Base(Generator):
         >>> dr.all(rng.next_uint32() == x)
         [True]
         """
-        return self._state
+        return self._steps.copied(self._state)
 
     @state.setter
     def state(self, value: Any) -> None:
-        argument = self._argument(UINT64, value, "state", "state")
-        self._state = argument
+        self._state = self._argument(UINT64, value, "state", "state")
 
     @property
     def inc(self) -> Any:
@@ -164,12 +164,11 @@ class PCG32Base(Generator):
         >>> PCG32(size=2, initseq=10).inc
         [21, 23]
         """
-        return self._inc
+        return self._steps.copied(self._inc)
 
     @inc.setter
     def inc(self, value: Any) -> None:
-        argument = self._argument(UINT64, value, "inc", "inc")
-        self._inc = argument
+        self._inc = self._argument(UINT64, value, "inc", "inc")
 
     # --- traversal, see drjit._trees.pytree ---------------------------------------------------------------------------
 

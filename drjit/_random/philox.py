@@ -51,6 +51,7 @@ class PhiloxBase(Generator):
 
     __slots__ = ("__weakref__", "_counter", "_iterations", "_seed")
     _fields = ("seed", "counter", "iterations")
+    _dr_value = "_seed", "_counter"
 
     #: Array types of the package by scalar type and size.
     _arrays: ClassVar[dict[tuple[int, int], Any]]
@@ -94,7 +95,7 @@ class PhiloxBase(Generator):
         >>> Philox4x32(seed=2**32 + 5, counter_0=0).seed
         [[1, 5]]
         """
-        return self._seed
+        return self._arrays[UINT32, 2](self._seed)
 
     @seed.setter
     def seed(self, value: Any) -> None:
@@ -111,7 +112,7 @@ class PhiloxBase(Generator):
         >>> rng.counter
         [[7, 0, 0, 1]]
         """
-        return self._counter
+        return self._arrays[UINT32, 4](self._counter)
 
     @counter.setter
     def counter(self, value: Any) -> None:

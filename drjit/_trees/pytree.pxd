@@ -20,7 +20,6 @@ cdef class TreeSpec:
     cdef public bint is_flat
     cdef public bint _tensors
     cdef public list flats
-    cdef public bint has_arrays_alone
     cpdef object rebuild(self, object leaves)
     cpdef object rebuild_nodes(self, object nodes, object leaves, tuple lanes=*)
     @cython.locals(array=Handle, position=cython.Py_ssize_t, k=cython.Py_ssize_t, count=cython.Py_ssize_t, depth=cython.int, node=Node, result=list)

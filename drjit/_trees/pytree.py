@@ -64,8 +64,8 @@ class TreeSpec:
     that, and it takes no part in comparisons.
     """
 
-    __slots__ = ("_arrays", "_copies", "_hash", "_numbers", "_positions", "_tensors", "children", "cls", "flats", "has_arrays_alone", "is_flat",
-                 "keys", "prototype", "shape")
+    __slots__ = ("_arrays", "_copies", "_hash", "_numbers", "_positions",
+                 "_tensors", "children", "cls", "flats", "is_flat", "keys", "prototype", "shape")
 
     #: Class of a container or leaf.
     cls: Any
@@ -85,11 +85,10 @@ class TreeSpec:
     _arrays: list[tuple[int, type[ArrayBase], tuple[int, ...], int, int]] | None
     #: Of each of these its place among the leaves, the first of its nodes, and their number.
     _positions: list[tuple[int, int, int]] | None
-    #: Whether it is a tuple of leaves; and once the arrays have been asked for, their types if all are flat arrays,
-    #: whether all are arrays, traced and no tensors, and whether any is a tensor.
+    #: Whether it is a tuple of leaves; and once the arrays have been asked for, their types if all are flat arrays, and
+    #: whether any is a tensor.
     is_flat: bool
     flats: list[type[ArrayBase]] | None
-    has_arrays_alone: bool
     _tensors: bool
 
     def __init__(self, cls: Any, shape: tuple[Any, ...] = (), keys: tuple[Any, ...] = (),
@@ -97,7 +96,7 @@ class TreeSpec:
         self.cls, self.shape, self.keys, self.children, self.prototype = cls, shape, keys, children, prototype
         self._hash = self._arrays = self._positions = None
         self._copies = self._numbers = -1
-        self.is_flat = self._tensors = self.has_arrays_alone = False
+        self.is_flat = self._tensors = False
         self.flats = None
         if cls is tuple and children is not None:
             self.is_flat = not [entry for entry in children if entry.children is not None]
@@ -226,8 +225,7 @@ class TreeSpec:
                 if isinstance(entry.cls, type) and issubclass(entry.cls, ArrayBase) and entry.cls._dynamic]
             depths = [each[4] for each in self._arrays]
             self._tensors = bool(depths) and min(depths) < 0
-            self.has_arrays_alone = self.is_flat and not self._tensors and len(depths) == len(self.children or ())
-            if self.has_arrays_alone and not any(depths):
+            if self.is_flat and depths == [0] * len(self.children or ()):
                 self.flats = [each[1] for each in self._arrays]
         return self._arrays
 
@@ -270,7 +268,7 @@ class TreeSpec:
         if cls is tuple or cls is list:
             if len(value) != len(entries):
                 return False
-            for position, entry in enumerate(value):
+            for position, entry in enumerate(value):  # noqa: SIM110  (compiled)
                 if not entries[position].take(entry, found):
                     return False
             return True
