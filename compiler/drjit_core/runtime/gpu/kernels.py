@@ -13,6 +13,7 @@ from typing import Any
 from ...codegen.program import Program
 from ...ptx.emit import COMBINE, KERNEL, Module, Shape
 from .. import disk
+from . import dump
 from .launches import Launch
 
 __all__ = ["GPUKernel"]
@@ -109,5 +110,6 @@ class GPUKernel:
         """A launch with some parameters."""
         return Launch(self, parameters.tobytes(), *shape, keep, timed)
 
-    def dump(self, program: Program, /) -> None:
-        """There are no files for people yet."""
+    def dump(self, program: Program | None, /) -> None:
+        """Write files for people, if the environment asks for them; kernels of steps have no program."""
+        dump.write(self, program)
