@@ -5,9 +5,9 @@
 
 Parts, in the order of what they tell: ``facts`` (device, copy bandwidth, latency of launches), ``kernel`` (one kernel),
 ``corpus`` (launches that the machine has run, compared with what they left in memory), ``speed`` (axpy, a sum, a
-softmax, a gather, as bandwidth).  Results are written as they come, a line of JSON each, to ``results.jsonl``;
-``--failed`` repeats what failed there.  The corpus runs in a process of its own, which begins anew behind a launch that
-has ruined the device.  At the end there is a table for ``docs/gpu.md``.
+softmax, a gather, as bandwidth; updates of few elements).  Results are written as they come, a line of JSON each, to
+``results.jsonl``; ``--failed`` repeats what failed there.  The corpus runs in a process of its own, which begins anew
+behind a launch that has ruined the device.  At the end there is a table for ``docs/gpu.md``.
 """
 
 from __future__ import annotations
@@ -255,6 +255,13 @@ def _axpy(size: int) -> Any:
     return [ops.fma(x, literal(FLOAT32, 2.5), y)]
 
 
+def _updates(width: int, places: int, mode: Any) -> Any:
+    from drjit_core import ReduceOp, counter, literal, ops, scatter
+    from tests.core.harness import FLOAT32, TRUE, UINT32, array
+    index = ops.mod(counter(width), literal(UINT32, places))
+    return [scatter(array(np.zeros(places), FLOAT32), literal(FLOAT32, 1), index, TRUE, ReduceOp.Add.value, mode.value)]
+
+
 def kernel(device: Any) -> Iterator[dict[str, Any]]:
     """One kernel, whose result is known."""
     size = 1000
@@ -274,7 +281,7 @@ def kernel(device: Any) -> Iterator[dict[str, Any]]:
 
 def speed(device: Any, width: int = 1 << 26) -> Iterator[dict[str, Any]]:
     """How much memory some kernels read and write in a second."""
-    from drjit_core import ReduceOp, gather, literal, ops, reduce
+    from drjit_core import ReduceMode, ReduceOp, gather, literal, ops, reduce
     from tests.core.harness import FLOAT32, TRUE, UINT32, array
     from tests.core.test_rows import softmax
 
@@ -285,7 +292,10 @@ def speed(device: Any, width: int = 1 << 26) -> Iterator[dict[str, Any]]:
         "sum of squares": ([reduce(ops.mul(x, x), ReduceOp.Add.value)], width),
         "gather in order": ([gather(x, array(np.arange(small), UINT32), TRUE)], width),
         "square root and division": ([ops.div(ops.sqrt(x), ops.add(x, literal(FLOAT32, 1.5)))], width),
-        "softmax, rows of 4096": ([softmax(array(np.ones(4 * 4096), FLOAT32), 4, 4096)], max(width // 4, 1 << 14))}
+        "softmax, rows of 4096": ([softmax(array(np.ones(4 * 4096), FLOAT32), 4, 4096)], max(width // 4, 1 << 14)),
+        **{f"a quarter as many updates of {places} elements, {how}": (_updates(width // 4, places, mode), width // 4)
+           for places in (100, 1000) for how, mode in (("tables of blocks", ReduceMode.Auto),
+                                                       ("combined by warps", ReduceMode.Local))}}
     for name, (roots, elements) in programs.items():
         one = Prepared(device, roots, elements, elements // 4096 if "softmax" in name else 0)
         try:

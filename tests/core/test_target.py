@@ -35,7 +35,7 @@ from drjit_core import (
 from drjit_core.codegen.linear import Linear
 from drjit_core.codegen.linearize import linearize
 from drjit_core.codegen.program import Program, assemble
-from drjit_core.codegen.target import ATOMIC, PLAIN, PRIVATE, Copies, Rooms, Target, limits
+from drjit_core.codegen.target import ATOMIC, COMBINED, PLAIN, PRIVATE, SHARED, Copies, Rooms, Shared, Target, limits
 from drjit_core.control import extend
 from drjit_core.control.blend import blend
 from drjit_core.ir.node import BAKED
@@ -49,6 +49,7 @@ from drjit_core.runtime.cpu.launches import course_of
 from drjit_core.runtime.cpu.target import CPU_TARGET
 from drjit_core.runtime.cpu.texts import TEXTS
 from drjit_core.runtime.null import Null
+from drjit_core.types import TYPE_BITS
 from tests.core import regions
 from tests.core.harness import FLOAT32, TRUE, UINT32, array
 from tests.core.test_key import random_program
@@ -143,6 +144,8 @@ def changed(**changes: Any) -> Target:
 
 
 THREADS = changed(threads=4, tables=1000)
+TABLES = Shared(frozenset({ReduceOp.Add.value << TYPE_BITS | UINT32}), size=64, width=1 << 17, most=1)
+SHARING = changed(threads=4, has_tables=False, combines=True, shared=TABLES)
 #: Of each number: what it decides, for the target of the CPU and for another one.
 DECISIONS: dict[str, tuple[Callable[[Target], Any], Target, Any, Target, Any]] = {
     "recompute": (lambda target: outputs(normalised(), target), changed(recompute=100), [1, 1],
@@ -157,6 +160,14 @@ DECISIONS: dict[str, tuple[Callable[[Target], Any], Target, Any, Target, Any]] =
                THREADS._replace(single=1 << 17), [PLAIN]),
     "tables": (lambda target: strategies(update(ReduceMode.Auto), target), THREADS, [PRIVATE],
                THREADS._replace(tables=63), [ATOMIC]),
+    "shared.updates": (lambda target: strategies(update(ReduceMode.Auto), target), SHARING, [SHARED],
+                       SHARING._replace(shared=TABLES._replace(updates=frozenset())), [COMBINED]),
+    "shared.size": (lambda target: strategies(update(ReduceMode.Auto), target), SHARING, [SHARED],
+                    SHARING._replace(shared=TABLES._replace(size=63)), [COMBINED]),
+    "shared.width": (lambda target: strategies(update(ReduceMode.Auto), target), SHARING, [SHARED],
+                     SHARING._replace(shared=TABLES._replace(width=(1 << 17) + 1)), [COMBINED]),
+    "shared.most": (lambda target: strategies(update(ReduceMode.Auto), target), SHARING, [SHARED],
+                    SHARING._replace(shared=TABLES._replace(most=0)), [COMBINED]),
     "streaming_bytes": (lambda target: streaming(1 << 17, target), CPU_TARGET, False,
                         changed(streaming_bytes=(1 << 20) - 1), True),
     "streaming_width": (lambda target: streaming(1 << 16, target), changed(streaming_bytes=1 << 18), False,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import drjit as dr
@@ -638,6 +640,24 @@ def test_elements_that_have_ended_say_nothing_about_what_there_is_one_of(name: s
 
     dr.while_loop((UInt(0, 0), Float(10, 100)), lambda i, x: i < UInt(1, 3), body, mode=mode)
     assert numbers(w.grad) == [310 * slope for slope in slopes]
+
+
+@pytest.mark.parametrize("name", ONES)
+def test_threads_share_what_there_is_one_of(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Updates of its gradient are atomic, as the listing of the kernel says, or of tables."""
+    make, _ = ONES[name]
+    w, threads = variable(1, 2), dr.thread_count()
+    dr.flush_kernel_cache()  # of which listings are written when they are compiled
+    monkeypatch.setenv("DRJIT_DUMP_DIR", str(tmp_path))
+    dr.set_thread_count(4)
+    try:
+        dr.while_loop((UInt(np.zeros(1000)), Float(np.ones(1000))), lambda i, x: i < 3,
+                      lambda i, x: (dr.backward(x * make(w)), (i + 1, x))[1], mode="symbolic")
+        dr.eval(w.grad)
+    finally:
+        dr.set_thread_count(threads)
+    updates = re.findall(r"scatter_add\(.*\), ([\w ]+)", "".join(path.read_text() for path in tmp_path.glob("*.txt")))
+    assert updates and "plain" not in updates
 
 
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])

@@ -175,6 +175,11 @@ class Frame:
             return self.machine.memory.views[dtype.str[1:]][at]
         return (self.local if space == "local" else self.shared).view(dtype)[self._rows(space, chosen), at]
 
+    def update(self, at: Any, dtype: np.dtype[Any], function: Any, values: Any, chosen: Any) -> None:
+        """Combine values into shared memory."""
+        with np.errstate(all="ignore"):
+            function.at(self.shared.view(dtype), (self._rows("shared", chosen), at), values)
+
     def write(self, space: str, at: Any, values: Any, chosen: Any) -> None:
         """Write them; of several threads that write to one, the last one stays."""
         if space == "global":
@@ -636,7 +641,8 @@ def _updated(function: Function, parts: list[str], operands: list[str], line: st
     fetched, type_ = parts[0] == "atom", parts[-1]
     dtype = np.dtype(DTYPES[type_])
     op = next(part for part in parts[1:] if part in (*arithmetic.UPDATES, "exch", "cas"))
-    if type_ == "f16" and "noftz" not in parts or "global" not in parts:
+    space = _space_of(parts, line)
+    if type_ == "f16" and "noftz" not in parts or space not in ("global", "shared") or fetched and space == "shared":
         raise SyntaxError(line)
     put = _put(function, operands.pop(0), type_) if fetched else None
     base, offset = _place(operands[0])
@@ -656,7 +662,10 @@ def _updated(function: Function, parts: list[str], operands: list[str], line: st
         return old
 
     def run(frame: Frame, chosen: Any) -> None:
-        at = frame.locate("global", address(frame, chosen) + np.uint64(offset), dtype.itemsize, dtype.itemsize, line)
+        at = frame.locate(space, address(frame, chosen) + np.uint64(offset), dtype.itemsize, dtype.itemsize, line)
+        if space == "shared":
+            frame.update(at, dtype, arithmetic.UPDATES[op], sources[0](frame, chosen), chosen)
+            return
         frame.machine.uses.note(Uses.WRITTEN, at * dtype.itemsize, line)
         memory, values = frame.machine.memory.views[dtype.str[1:]], [source(frame, chosen) for source in sources]
         with np.errstate(all="ignore"):

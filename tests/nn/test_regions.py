@@ -11,7 +11,7 @@ import pytest
 import drjit as dr
 from drjit import nn
 from drjit.llvm.ad import Float, Float16, Float64, TensorXf, TensorXf16, TensorXf64, UInt
-from drjit_core import on_backend
+from drjit_core import limits, on_backend
 
 #: By tensor types: flat arrays, and what gradients may differ by, relative to the largest element.
 TYPES: dict[str, tuple[Any, Any, float]] = {
@@ -158,9 +158,10 @@ def check(found: list[Any], expected: list[Any], tolerance: float) -> None:
 @pytest.mark.parametrize("name", list(TYPES))
 @pytest.mark.parametrize("way", list(WAYS))
 def test_gradients_are_those_of_the_unrolled_program(way: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drjit.nn.product._sum", None)  # nothing is read element by element
     function, plain = WAYS[way]
     case = Case(name, 133, 5)
+    if limits(case.times._n.where).tracing.products:
+        monkeypatch.setattr("drjit.nn.product._sum", None)  # nothing is read element by element
     expected = Case("f64", 133, 5).derivatives(plain) if name != "f16" else case.derivatives(plain)
     tolerance = case.tolerance * (1 if name != "f16" else 8)
     check(case.derivatives(function), expected, tolerance)

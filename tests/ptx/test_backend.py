@@ -9,7 +9,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from drjit_core import JitFlag, ReduceOp, evaluate, kernel_history, literal, on_backend, ops, reduce, scoped_set_flag
+from drjit_core import (
+    JitFlag,
+    ReduceOp,
+    evaluate,
+    kernel_history,
+    literal,
+    on_backend,
+    ops,
+    reduce,
+    scoped_set_flag,
+    step,
+)
 from drjit_core.cuda.errors import DriverError
 from drjit_core.runtime import disk
 from drjit_core.runtime.gpu import backend as gpu
@@ -50,6 +61,42 @@ def test_kernels_are_found_in_memory_and_on_disk(device: GPU, tmp_path: Path, mo
         disk.directory.cache_clear()
     device.flush()
     assert values(increased())[-1] == 100
+
+
+def test_files_of_kernels(device: GPU, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                          caplog: pytest.LogCaptureFixture) -> None:
+    def suffixes() -> list[str]:
+        found = sorted(path.suffix for path in folder.iterdir())
+        for path in folder.iterdir():
+            path.unlink()
+        return found
+
+    folder, tools = tmp_path / "kernels", tmp_path / "tools"
+    monkeypatch.setenv("DRJIT_DUMP_DIR", str(folder))
+    monkeypatch.setenv("PATH", str(tools))  # no disassembler
+    evaluate([increased()])
+    assert (path := next(folder.glob("*.ptx"))).read_text().startswith("// kernel: ")
+    assert path.read_text().endswith(path.with_suffix(".cubin").read_text())  # as it is: the machine runs PTX
+    assert "float32 = add(" in path.with_suffix(".txt").read_text()
+    assert suffixes() == [".cubin", ".ptx", ".txt"]
+    evaluate([increased()])
+    assert suffixes() == []  # it was found in memory
+    device.flush()
+    values(reduce(increased(), ReduceOp.Add.value))  # the short way, which finds kernels on disk
+    head = next(folder.glob("*.ptx")).read_text().splitlines()[:2]
+    assert [line.partition(":")[0] for line in head] == ["// kernel", "// combine"]
+    assert suffixes() == [".cubin", ".ptx", ".txt"]
+    tools.mkdir()
+    (tools / "nvdisasm").write_text("#!/bin/sh\nread line < $2; echo \"$1: $line\"; exit $STATUS\n")
+    (tools / "nvdisasm").chmod(0o755)
+    monkeypatch.setenv("STATUS", "0")
+    evaluate(step("scan", [array(np.arange(9), FLOAT32)], [(FLOAT32, 9)], (ReduceOp.Add.value, 0, 0), (1, 0, 1)))
+    assert next(folder.glob("*.sass")).read_text().startswith("-c: .version")
+    assert suffixes() == [".cubin", ".ptx", ".sass"]
+    monkeypatch.setenv("STATUS", "1")
+    device.flush()
+    evaluate([increased()])
+    assert suffixes() == [".cubin", ".ptx", ".txt"] and "nvdisasm cannot read" in caplog.text
 
 
 def test_memory_comes_from_a_heap_and_goes_back(device: GPU) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,9 @@ from drjit_core import (
 )
 from drjit_core.ops.reductions import REDUCTIONS
 from drjit_core.ptx import emit
+from drjit_core.ptx.atomics import SHARED_UPDATES
+from drjit_core.runtime.recording import Recorded
+from drjit_core.types import TYPE_BITS
 from tests.core.harness import (
     ALL_TYPES,
     FLOAT16,
@@ -226,6 +231,89 @@ def test_neighbours_combine_what_they_have_for_one_element(places: int, machine:
     expected = np.zeros(1000, np.uint64)
     np.maximum.at(expected, index[index % 5 > 0], data[index % 5 > 0].astype(np.uint64))
     assert_same_bits(values(state[1]), expected)
+
+
+SHARING = [pytest.param(op, type_, id=f"{op.name}-{name_of(type_)}") for op in map(ReduceOp, REDUCTIONS)
+           for type_ in ALL_TYPES if op.value << TYPE_BITS | type_ in SHARED_UPDATES]
+
+
+@pytest.fixture
+def sharing(machine: OnMachine, monkeypatch: pytest.MonkeyPatch) -> OnMachine:
+    """Blocks of narrow kernels have tables as well."""
+    shared = machine.target().shared
+    assert shared is not None
+    monkeypatch.setattr(machine, "_target", machine.target()._replace(shared=shared._replace(width=300)))
+    return machine
+
+
+def updated(target: np.ndarray, data: np.ndarray, index: np.ndarray, op: ReduceOp, mask: Node = TRUE) -> Node:
+    return scatter(array(target), array(data), array(index, UINT32), mask, op.value, ReduceMode.Auto.value)
+
+
+@pytest.mark.parametrize("machine", [(75, None), (90, 1)], indirect=True, ids=["sm_75", "any order"])
+@pytest.mark.parametrize(("op", "type_"), SHARING)
+def test_blocks_update_tables_of_small_memory(op: ReduceOp, type_: int, sharing: OnMachine) -> None:
+    """In several blocks, by some of the threads; whoever comes behind the end of the arrays takes no part."""
+    size, places, rng = 4500, 300, np.random.default_rng(type_)
+    data, start = exact_data(op, type_, size, rng), exact_data(op, type_, places, rng)
+    index, mask = rng.integers(0, places - 1, size), rng.random(size) < 0.7
+    expected = start.copy()
+    for place in range(places):
+        expected[place] = model(op, np.concatenate([start[place:place + 1], data[mask & (index == place)]]))[0]
+    assert_same_bits(values(updated(start, data, index, op, array(mask))), expected)
+    module = module_of(sharing)
+    assert "red.relaxed.cta.shared" in module.text and module.tables
+    assert module.shape(size, size).blocks == 3 and module.shape(1 << 24, 1 << 24).blocks == 1024
+
+
+def test_elements_that_nothing_is_added_to_stay_as_they_are(sharing: OnMachine) -> None:
+    """Numbers that memory would flush to zero, and signs of zeros; adding zero is adding."""
+    start = np.array([1e-44, -0.0, -0.0, np.nan], np.float32)
+    found = values(updated(start, np.zeros(300, np.float32), np.full(300, 2), ReduceOp.Add))
+    assert_same_bits(found, np.array([1e-44, -0.0, 0.0, np.nan], np.float32))
+    assert ".shared" in module_of(sharing).text
+    assert re.search(r"@%p\d+ red\.relaxed\.gpu\.global\.add\.f32", module_of(sharing).text)
+
+
+def test_what_has_no_tables(sharing: OnMachine) -> None:
+    """Larger memory, narrow kernels, a fifth array, other modes, and what is no instruction."""
+    index = np.arange(300) % 7
+
+    def has_tables(places: int = 7, width: int = 300, kind: int = FLOAT32, op: ReduceOp = ReduceOp.Add,
+                   mode: ReduceMode = ReduceMode.Auto) -> bool:
+        evaluate([scatter(array(np.zeros(places), kind), array(index[:width], kind), array(index[:width], UINT32), TRUE,
+                          op.value, mode.value)])
+        return module_of(sharing).tables
+
+    assert has_tables() and has_tables(1024) and has_tables(mode=ReduceMode.Expand)
+    assert not has_tables(1025) and not has_tables(width=299)
+    assert not has_tables(mode=ReduceMode.Local) and not has_tables(mode=ReduceMode.Direct)
+    assert not has_tables(kind=FLOAT16) and not has_tables(op=ReduceOp.Mul) and not has_tables(op=ReduceOp.Max)
+    before = sharing.submitted()
+    found = [updated(np.full(k + 1, k, np.int32), index.astype(np.int32), index % (k + 1), ReduceOp.Add)
+             for k in range(5)]
+    found[1] = scatter(found[1], array(index, INT32), array(index % 2, UINT32), TRUE, ReduceOp.Add.value,
+                       ReduceMode.Auto.value)
+    found.append(reduce(array(index, FLOAT32), ReduceOp.Add.value))
+    evaluate(found)
+    assert sharing.submitted() == before + 1 and module_of(sharing).text.count(".b8 table_") == 4
+    for k in range(5):
+        sums = np.bincount(index % (k + 1), index)
+        assert values(found[k]).tolist() == (k + sums * (2 if k == 1 else 1)).tolist()
+    assert values(found[5])[0] == index.sum()
+
+
+def test_recordings_know_how_large_tables_are(sharing: OnMachine) -> None:
+    def count(target: Node, index: Node) -> list[Node]:
+        return [scatter(target, literal(UINT32, 1), index, TRUE, ReduceOp.Add.value, ReduceMode.Auto.value)]
+
+    recorded = Recorded(count)
+    for places, width in ((7, 300), (1000, 3000), (7, 5000), (1025, 3000), (7, 299)):
+        index = np.arange(width) % places
+        found, = recorded(array(np.zeros(places), UINT32), array(index, UINT32))
+        assert values(found).tolist() == np.bincount(index, minlength=places).tolist()
+        assert module_of(sharing).tables == (places < 1025 and width >= 300)
+    assert len(recorded.recordings) == 3
 
 
 # --- the rest --------------------------------------------------------------------------------------------------------

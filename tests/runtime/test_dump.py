@@ -12,7 +12,7 @@ import pytest
 import drjit as dr
 from drjit.llvm import Bool, Float, Float16, Float64, Int, UInt
 from drjit_core import VarType, call, evaluate, literal, opaque, ops
-from drjit_core.runtime.cpu import dump
+from drjit_core.runtime import dump
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ from .expand import Call, Expanded
 from .linear import Access, Block, CallSite, Function, Instruction, Linear, Reduction, Store
 from .packets import Piece, added_pieces, pieces_of, written_pieces
 from .program import SCALAR, SHIFTED, SPREAD, UNALIGNED, Program
-from .target import PLAIN, SUMMED
+from .target import PLAIN, SHARED, SUMMED
 
 __all__ = ["BUILDERS", "Builder"]
 
@@ -318,6 +318,8 @@ class Builder:
         scatter.access = Access(program.pointers[node.id], SCALAR, target.size >= WIDE_EXTENT,
                                 program.checks.get(node.id), strategy, node.id in self.fetched,
                                 large=program.asks_ahead(target))
+        if strategy == SHARED:
+            scatter.access = scatter.access._replace(table=program.block_tables[program.pointers[node.id]])
         self.function.needs_mask = True
         if is_local(target):
             loop = self.loops[operands[1].number]

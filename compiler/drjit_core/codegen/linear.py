@@ -55,7 +55,7 @@ class Access(NamedTuple):
     layout: int = SCALAR  # of what is read by position, see the constants of :mod:`.program`
     wide: bool = False  # whether indices need 64 bits
     check: Check | None = None  # the comparison of indices with the size of the memory
-    strategy: int = PLAIN  # of a scatter-reduction: ATOMIC, PLAIN, PRIVATE, COMBINED or SUMMED
+    strategy: int = PLAIN  # of a scatter-reduction, see the constants of :mod:`.target`
     fetched: bool = False  # of a scatter-reduction: whether what it finds is wanted
     first: int = 0  # of a part of an array: the parameter with the position of its first element
     large: bool = False  # whether the memory is asked for ahead
@@ -63,6 +63,7 @@ class Access(NamedTuple):
     loop: int = -1  # of a write to local memory: the loop whose iterations number the entries
     piece: tuple[int, ...] = ()  # of rows: first offset and length, and the offset that each result has in the piece
     row: int = 0  # of a piece: the number of elements of the row
+    table: int = 0  # of a scatter-reduction that is SHARED: the parameter with the number of elements of the memory
     moving: int = 0  # of a view in a kernel that goes over rows: the axes, as bits, along which its rows differ
 
 

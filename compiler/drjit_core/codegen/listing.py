@@ -32,7 +32,7 @@ from ..ops.table import (
 from ..types import TYPES
 from .program import ALIGNED, REVERSED, ROW, SCALAR, UNALIGNED, Program
 from .signature import Role, Slot, slots_of
-from .target import ATOMIC, COMBINED, PLAIN, PRIVATE, SUMMED
+from .target import ATOMIC, COMBINED, PLAIN, PRIVATE, SHARED, SUMMED
 
 __all__ = ["format_program"]
 
@@ -40,7 +40,7 @@ __all__ = ["format_program"]
 ACCESSES = {SCALAR: "one element for all", ALIGNED: "packets", ROW: "one element for each row",
             UNALIGNED: "packets, masked at the end: foreign memory"}
 _STRATEGIES = {ATOMIC: "atomic", PLAIN: "plain", PRIVATE: "in tables", COMBINED: "combined",
-               SUMMED: "summed"}
+               SUMMED: "summed", SHARED: "in tables of blocks"}
 
 
 def format_program(program: Program) -> str:

@@ -63,7 +63,7 @@ from ..types import TYPE_BITS, TYPES, ReduceMode, ReduceOp
 from .partials import words_of
 from .records import Alike, Model, literal_bits, shape_of
 from .tables import updated_in_regions
-from .target import ATOMIC, PLAIN, PRIVATE, SUMMED, Target
+from .target import ATOMIC, COMBINED, PLAIN, PRIVATE, SHARED, SUMMED, Target
 
 __all__ = ["ALIGNED", "Check", "DENSE", "ENTRIES", "PERIODIC", "Program", "REPORT_WORDS",
            "REVERSED", "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SPREAD", "STRIDED", "Short", "UNALIGNED",
@@ -135,11 +135,12 @@ class Site:
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "alone", "arguments", "axes", "calls", "checked",
-                 "checks", "detailed", "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live",
-                 "local_bytes", "locals", "loops", "moving", "numbers", "order", "parameters", "pointers", "position",
-                 "reductions", "report", "scatters", "shared", "short", "slots", "stack", "stores", "strategies",
-                 "streaming", "summed", "sums", "tabled", "tables", "target", "updated", "versions", "wide", "width")
+    __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "alone", "arguments", "axes", "block_tables",
+                 "calls", "checked", "checks", "detailed", "domain", "extras", "firsts", "functions", "inputs", "key",
+                 "links", "live", "local_bytes", "locals", "loops", "moving", "numbers", "order", "parameters",
+                 "pointers", "position", "reductions", "report", "scatters", "shared", "sharing", "short", "slots",
+                 "stack", "stores", "strategies", "streaming", "summed", "sums", "tabled", "tables", "target",
+                 "updated", "versions", "wide", "width")
 
     def __init__(self, domain: Domain, target: Target, checked: bool = False, detailed: bool = False) -> None:
         self.domain = domain
@@ -181,6 +182,10 @@ class Program:
         #: their ids, and those that have a place.
         self.summed: set[int] = set()
         self.sums: list[Node] = []
+        #: Scatter-reductions that may update a table of their block, the first ones to their memory; of those that do,
+        #: parameter of the memory -> parameter with the number of its elements.
+        self.sharing: list[Node] = []
+        self.block_tables: dict[int, int] = {}
         self.loops: list[Loop] = []
         self.streaming = False  # so much is read and written that the target does it in another way
         self.reductions: list[Node] = []
@@ -658,6 +663,8 @@ class Program:
             else:
                 self.pointers[node.id] = self.pointer(target)
             strategy = self.choose_strategy(node, target)
+            if strategy == COMBINED and target.kind != SCATTER:
+                strategy = self.choose_table(node)
             key += (WRITE, node.attr, strategy, self.pointers[node.id], self.access_class(node, target), *places)
             self.scatters.append(node)
             if strategy == PRIVATE and target.kind != SCATTER:
@@ -673,6 +680,17 @@ class Program:
             self.stores.append(node)
             self.slots[node.id] = len(self.parameters)
         self.parameters.append(0)
+
+    def choose_table(self, node: Node) -> int:
+        """How a scatter-reduction does that may update a table of its block; if so, append its parameter."""
+        if self.domain.is_flat and self.target.may_share(node.payload, node.attr << TYPE_BITS | node.type,
+                                                         len(self.sharing)):
+            self.sharing.append(node)
+            if self.target.shares(node.size, self.width):
+                self.block_tables[self.pointers[node.id]] = len(self.parameters)
+                self.parameters.append(node.size)
+                self.strategies[node.id] = SHARED
+        return self.strategies[node.id]
 
     def append_tables(self, node: Node, memory: Node, op: int) -> int:
         """Append the parameters of tables, whose updates make a node of some memory: address, and bytes of a table."""

@@ -40,7 +40,7 @@ class Role(enum.StrEnum):
     EXTENT = "extent"  # of an axis of the domain, the innermost first; but the outermost
     PARTS = "parts"  # number of parts that a row is cut into
     PART = "part"  # number of elements of such a part
-    LIMIT = "limit"  # which indices are compared with
+    LIMIT = "limit"  # number of elements of memory: which indices are compared with, or which a block has a table of
     REPORT = "report"  # address of what checks find
     CALLS = "calls"  # address of the table of a call
     TARGETS = "targets"  # number of its entries
@@ -109,6 +109,9 @@ def slots_of(program: Program) -> list[Slot]:
         number = program.tables[node.id]
         enter(number, Role.TABLES, node)
         enter(number + 1, Role.TABLE_BYTES, node)
+    for node in program.sharing:
+        if program.pointers[node.id] in program.block_tables:
+            enter(program.block_tables[program.pointers[node.id]], Role.LIMIT, node, node.size)
     if program.checks:
         enter(program.report, Role.REPORT, None, len(program.checks))
     for check in program.checks.values():
@@ -184,6 +187,9 @@ def decisions_of(program: Program) -> Iterator[Decision]:
         if node.attr != ReduceOp.Identity.value and node.d0 is not None and node.d0.kind != SCATTER:
             for interval in program.target.strategy_holds(node.payload, node.size, width):
                 yield Decision.of(interval, node.d0)
+    for node in program.sharing:
+        for interval in program.target.shares_holds(node.size, width):
+            yield Decision.of(interval, node.d0)
     for _, memory, updates in program.updated:
         count = count_updates(updates)
         for mode in {update.payload for update in updates}:

@@ -13,13 +13,14 @@ from typing import NamedTuple
 from ..passes.domain import Domain
 from ..types import ReduceMode
 
-__all__ = ["ATOMIC", "COMBINED", "PLAIN", "PRIVATE", "SUMMED", "Copies", "Interval", "Limits", "Local", "Reductions",
-           "Rooms", "Rows", "Target", "Tracing", "limits", "tell_limits"]
+__all__ = ["ATOMIC", "COMBINED", "PLAIN", "PRIVATE", "SHARED", "SUMMED", "Copies", "Interval", "Limits", "Local",
+           "Reductions", "Rooms", "Rows", "Shared", "Target", "Tracing", "limits", "tell_limits"]
 
 #: How a scatter-reduction copes with conflicts: atomic updates of the memory; plain updates, because there are none;
 #: plain updates of tables that the backend provides, and merges afterwards; atomic updates of what neighbours have for
-#: one element, combined; sums of products are added up as those that reductions make, and to the memory in the end.
-ATOMIC, PLAIN, PRIVATE, COMBINED, SUMMED = 0, 1, 2, 3, 4
+#: one element, combined; sums of products are added up as those that reductions make, and to the memory in the end;
+#: combined ones of a table that a block of threads shares, which updates the memory when these are done.
+ATOMIC, PLAIN, PRIVATE, COMBINED, SUMMED, SHARED = 0, 1, 2, 3, 4, 5
 #: By so much is memory smaller than a kernel whose loops and branches update tables in its place.
 _SMALLER = 4
 #: And by so much it may be larger than what these update at a time, if tables are asked for. Filling and merging an
@@ -69,6 +70,15 @@ class Local(NamedTuple):
     together: int  # for all that loops keep, which one kernel may need
 
 
+class Shared(NamedTuple):
+    """Which scatter-reductions update a table that a block of threads shares."""
+
+    updates: frozenset[int]  # those of these operators and types, as ``operator << TYPE_BITS | type``
+    size: int  # to memory of at most so many elements
+    width: int  # of kernels of at least so many elements
+    most: int  # and of so many arrays in a kernel, at most
+
+
 class Reductions(NamedTuple):
     """How reductions along axes are cut while programs are traced: in numbers of elements, and of rows."""
 
@@ -114,8 +124,9 @@ class Limits(NamedTuple):
 class Target(NamedTuple):
     """Where a program runs, in numbers.
 
-    What these decide shows in the program, and so in its key; but for ``traffic``, ``rows.together``, ``rows.keep`` and
-    ``rooms``, for pieces, and for what is inlined or native, which texts depend on besides: ``features`` has to tell.
+    What these decide shows in the program, and so in its key; but for ``traffic``, ``rows.together``, ``rows.keep``,
+    ``rooms`` and ``shared.size``, for pieces, and for what is inlined or native, which texts depend on besides:
+    ``features`` has to tell.
     """
 
     language: int  # of kernels, see :class:`drjit_core.types.JitBackend`
@@ -124,6 +135,7 @@ class Target(NamedTuple):
     single: int  # one of them does the scatter-reductions of at most so many elements
     combines: bool  # whether neighbours combine what they have for one element, unless updates are to be direct
     has_tables: bool  # whether scatter-reductions may update tables of each thread instead of the memory
+    shared: Shared | None  # of those that combine, whether blocks of threads have tables
     tables: int  # memory of at most so many elements gets tables for scatter-reductions, unless that is forbidden
     streaming_bytes: int  # kernels that read and write more bytes write past the caches,
     streaming_width: int  # but not those of at most so many elements,
@@ -186,6 +198,23 @@ class Target(NamedTuple):
         else:
             yield Interval("no tables", True, size, math.inf)
             yield Interval("no tables", False, 1, width)
+
+    def may_share(self, mode: int, update: int, tables: int) -> bool:
+        """Whether a scatter-reduction by an operator and of a type may update a table that its block shares, besides
+        so many others."""
+        return self.shared is not None and tables < self.shared.most and update in self.shared.updates and \
+            mode in (ReduceMode.Auto.value, ReduceMode.Expand.value)
+
+    def shares(self, size: int, width: int) -> bool:
+        """Whether one that may does, to memory of some size."""
+        return self.shared is not None and size <= self.shared.size and width >= self.shared.width
+
+    def shares_holds(self, size: int, width: int) -> Iterator[Interval]:
+        """Where that stays the same."""
+        assert self.shared is not None
+        yield _around("shared tables", False, width, self.shared.width - 1)
+        if width >= self.shared.width:
+            yield _around("shared tables", True, size, self.shared.size)
 
     def strategy_in_regions(self, mode: int, size: int, width: int, updates: int) -> int:
         """:meth:`strategy` of those of loops and branches to memory that these only update, in so many places. Perhaps

@@ -83,6 +83,13 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
+#: So many bytes of the host are copied before a call returns; of more, a device may read them where they are.
+_COPIED = 1 << 16
+#: Bytes that nobody has filled yet, nor copied: ``PyBytes_FromStringAndSize``.
+_new_bytes: Any = ctypes.pythonapi.PyBytes_FromStringAndSize
+_new_bytes.restype, _new_bytes.argtypes = ctypes.py_object, (_POINTER, ctypes.c_ssize_t)
+
+
 class Natives(NamedTuple):
     """Addresses of functions in C, as the driver has them, for who launches without Python, and the stream."""
 
@@ -353,19 +360,24 @@ class Driver:
     def upload(self, address: int, data: bytes | memoryview) -> None:
         """Write to memory; the data may be changed afterwards."""
         self.enter()
-        # memory that is not pinned is copied before the call returns
-        source = data if data.__class__ is bytes else bytes(data)
-        status = self._upload(address, source, len(source), self._stream)
+        source: Any = data
+        nbytes = len(data) if isinstance(data, bytes) else data.nbytes
+        if isinstance(data, memoryview):
+            in_place = nbytes > _COPIED and not data.readonly
+            source = ctypes.byref(ctypes.c_char.from_buffer(data)) if in_place else bytes(data)
+        status = self._upload(address, source, nbytes, self._stream)
         if status:
             self.fail("cuMemcpyHtoDAsync_v2", status)
+        if nbytes > _COPIED:
+            self._call("cuStreamSynchronize", self._stream)
 
     def download(self, address: int, nbytes: int) -> bytes:
         """Read memory, when all is done that was asked for."""
         self.enter()
-        data = ctypes.create_string_buffer(nbytes)
+        data: bytes = _new_bytes(None, nbytes)
         self._call("cuMemcpyDtoHAsync_v2", data, address, nbytes, self._stream)
         self._call("cuStreamSynchronize", self._stream)
-        return data.raw
+        return data
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy within the device."""

@@ -362,7 +362,8 @@ def give_view(flow: Flow, source: Vertex, gradient: Node, width: int, base: int,
         index = positions(source.size, base, extents, strides)
     else:
         index = literal(UINT32 if source.size <= 1 << 32 else UINT64, base)
-    flow.scatter(source, gradient, index, _true(), _NO_CONFLICTS if _is_injective(axes) else _AUTO)
+    # what is of one element is the same one for all elements of a region
+    flow.scatter(source, gradient, index, _true(), _NO_CONFLICTS if axes and _is_injective(axes) else _AUTO)
 
 
 def _inverse(axes: Sequence[tuple[int, int]], count: int) -> tuple[int, list[tuple[int, int]]] | None:

@@ -3,7 +3,7 @@ compare-and-exchange on the aligned word that the element is part of.
 
 Threads of a warp that update the same element combine what they have first, so that one of them does all, and conflicts
 remain between warps (E. Westphal, *Voting and shuffling to optimize atomic operations*, NVIDIA 2015): in each round the
-threads of one element halve in number.
+threads of one element halve in number.  Where memory is small, these update a table of their block (:mod:`.tables`).
 
 Exchanges are what programs synchronise by: other memory is ordered with them.
 """
@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..codegen.linear import Access
-from ..codegen.target import ATOMIC, COMBINED
-from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE
-from ..types import BOOL, FLOAT16, TYPES, ReduceOp, TypeInfo
+from ..codegen.target import ATOMIC, COMBINED, SHARED
+from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE, REDUCTIONS
+from ..types import BOOL, FLOAT16, TYPE_BITS, TYPES, ReduceOp, TypeInfo
 from . import elements
 from .registers import FALSE, TRUE, Registers
 from .texts import Lines, T, accumulation
@@ -23,9 +23,9 @@ from .texts import Lines, T, accumulation
 if TYPE_CHECKING:
     from .function import FunctionEmitter
 
-__all__ = ["as_bits", "exchange", "from_bits", "shuffled", "update"]
+__all__ = ["SHARED_UPDATES", "added", "as_bits", "exchange", "from_bits", "shuffled", "update"]
 
-_RELAXED, _ORDERED = ".relaxed.gpu.global", ".acq_rel.gpu.global"
+_RELAXED, _ORDERED, _IN_BLOCK = ".relaxed.gpu.global", ".acq_rel.gpu.global", ".relaxed.cta.shared"
 _BITWISE = {ReduceOp.And.value: "and", ReduceOp.Or.value: "or"}
 _EXTREMES = {ReduceOp.Min.value: "min", ReduceOp.Max.value: "max"}
 
@@ -43,11 +43,17 @@ def _instruction(op: int, info: TypeInfo) -> str | None:
     return f"{_BITWISE[op]}.b{info.bits}" if op in _BITWISE else None
 
 
+#: Updates of tables that threads of a block share, as ``operator << TYPE_BITS | type``: those that are an instruction.
+SHARED_UPDATES = frozenset(op << TYPE_BITS | info.type for op in REDUCTIONS for info in TYPES
+                           if info is not None and info.bits >= 32 and info.kind in REDUCTIONS[op].accepts and
+                           _instruction(op, info) is not None)
+
+
 def update(emitter: FunctionEmitter, op: int, type_: int, address: str, data: str, wanted: str,
            access: Access) -> str:
     """Combine a value into an element; returns the register with what that was, if it is wanted."""
     out, guard = emitter.lines, emitter.guard(wanted)
-    if access.strategy not in (ATOMIC, COMBINED):
+    if access.strategy not in (ATOMIC, COMBINED, SHARED):
         old, new = emitter.new(type_), emitter.new(type_)
         out += elements.loaded(emitter, type_, old, address, guard)
         if type_ == BOOL:
@@ -55,11 +61,14 @@ def update(emitter: FunctionEmitter, op: int, type_: int, address: str, data: st
         out += accumulation(emitter, op, new, old, data, T[type_])
         out += elements.stored(emitter, type_, address, new, guard)
         return old
-    if access.strategy == COMBINED and not access.fetched:
+    if access.strategy != ATOMIC and not access.fetched:
         done = emitter.label("combined")
         emitter.skip(wanted, done)
         data, first = _combined(emitter, op, type_, address, data)
-        update(emitter, op, type_, address, data, first, access._replace(strategy=ATOMIC))
+        if access.strategy == SHARED:
+            out.append(f"@{first} red{_IN_BLOCK}.{_instruction(op, TYPES[type_])} [{address}], {data};")
+        else:
+            update(emitter, op, type_, address, data, first, access._replace(strategy=ATOMIC))
         out.append(f"{done}:")
         return ""
     name = _instruction(op, TYPES[type_])
@@ -69,11 +78,16 @@ def update(emitter: FunctionEmitter, op: int, type_: int, address: str, data: st
     if name is None:
         return _attempts(emitter, op, type_, address, data, wanted)
     if not access.fetched:
-        out.append(f"{guard}red{_RELAXED}.{name} [{address}], {data};")
+        out.append(added(op, type_, address, data, guard))
         return ""
     old = emitter.new(type_)
     out += [emitter.clear(type_, old), f"{guard}atom{_RELAXED}.{name} {old}, [{address}], {data};"]
     return old
+
+
+def added(op: int, type_: int, address: str, data: str, guard: str) -> str:
+    """Text that combines a value into an element of memory, of the updates that are an instruction."""
+    return f"{guard}red{_RELAXED}.{_instruction(op, TYPES[type_])} [{address}], {data};"
 
 
 def shuffled(emitter: Registers, type_: int, name: str, how: str, rest: str) -> tuple[Lines, str]:

@@ -1,8 +1,8 @@
 """PTX text of a module: a kernel, the one that combines its partial results, and the functions that they call.
 
 A kernel gets one parameter, the words of the program as they are, of which more than fit are in memory; those that go
-over rows get the number of units besides.  Each thread computes its elements and ends; only reductions, whose number of
-blocks has a limit, and rows are loops.  How many threads and blocks there are is part of the launch
+over rows get the number of units besides.  Each thread computes its elements and ends; only reductions and tables of
+blocks, whose number has a limit, and rows are loops.  How many threads and blocks there are is part of the launch
 (:class:`Module`), not of the text.
 """
 
@@ -15,7 +15,7 @@ from ..codegen.linear import Function, Instruction, Linear
 from ..codegen.linearize import linearize
 from ..codegen.printers import Printers
 from ..codegen.program import ALIGNED, SCALAR, Program
-from ..codegen.target import Target
+from ..codegen.target import SHARED, Target
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -38,7 +38,7 @@ from ..ops.table import (
     VIEW,
 )
 from ..types import TYPES
-from . import calls, control, elements, features, local, memory, reduction, rows, values
+from . import calls, control, elements, features, local, memory, reduction, rows, tables, values
 from .calls import Callee
 from .function import FunctionEmitter
 from .reduction import BLOCK, COMBINE, WARP, Accumulator, Flushes
@@ -56,6 +56,8 @@ _MOST_BLOCKS = 1024
 _LANES, _BYTES, _REGISTERS = 8, 16, 64
 #: Rows of so many elements are for a block, shorter ones for a warp.
 _LONG_ROW = 1024
+#: Elements of each thread, at least, of a kernel whose blocks have tables: these are filled and merged.
+_TURNS = 8
 
 #: What prints an instruction.
 Printer = Callable[[Any, Instruction], None]
@@ -77,6 +79,7 @@ class Module(NamedTuple):
     rows: bool
     reductions: int
     words_in_memory: bool  # whether the parameter is the address of the words
+    tables: bool = False  # whether blocks have tables of memory that they update
 
     def shape(self, width: int, units: int) -> Shape:
         """The launch of a kernel of some width, that of one element included."""
@@ -86,8 +89,10 @@ class Module(NamedTuple):
             shape = Shape(units, BLOCK) if width // units >= _LONG_ROW else Shape(-(-units * WARP // BLOCK), WARP,
                                                                                  BLOCK // WARP)
         else:
-            shape = Shape(-(-width // (self.lanes * BLOCK)), BLOCK)
-        return shape._replace(blocks=min(shape.blocks, _MOST_BLOCKS)) if self.reductions else shape
+            shape = Shape(-(-width // (self.lanes * BLOCK * (_TURNS if self.tables else 1))), BLOCK)
+        if self.reductions or self.tables:
+            return shape._replace(blocks=min(shape.blocks, _MOST_BLOCKS))
+        return shape
 
     def combine_shape(self) -> Shape:
         """The launch that combines partial results."""
@@ -135,6 +140,10 @@ class ModuleEmitter:
         self.writes = any(function.written for function in (kernel, *linear.targets))
         self.kept = rows.kept_slots(kernel.passes)
         self.accumulators: list[Accumulator] = []
+        shared = target.shared
+        self.table_size = shared.size if shared is not None else 0
+        self.has_tables = any(scatter.access is not None and scatter.access.strategy == SHARED
+                              for scatter in kernel.scatters)
 
     @property
     def parameter_list(self) -> str:
@@ -171,9 +180,12 @@ class ModuleEmitter:
         emitter = FunctionEmitter(self, function, max(1, self.lanes))
         self.accumulators = [Accumulator(emitter, output.op, output.type) for output in function.reductions]
         flushes = Flushes(emitter, self.accumulators, emitter.lanes)
+        tables_ = tables.tables_of(emitter, function.scatters, self.table_size)
         head, begin, end, tid = self._elements(emitter, flushes) if function.vectorized else ([], [], [], "")
         for accumulator in self.accumulators:
             head += accumulator.begin()
+        if tables_:
+            head += tables.begin(emitter, tables_, tid)
         emitter.run()
         for store in function.stores:
             memory.store(emitter, store)
@@ -183,9 +195,9 @@ class ModuleEmitter:
             for lane in range(emitter.lanes):
                 emitter.lines += accumulator.add(emitter.operand(output.value, lane), emitter.active[lane])
         body = emitter.body if function.vectorized else []
-        last: Lines = []
+        last: Lines = tables.end(emitter, tables_, tid) if tables_ else []
         if self.accumulators and function.vectorized:
-            last = reduction.block(emitter, self.accumulators, tid)
+            last += reduction.block(emitter, self.accumulators, tid)
         elif self.accumulators:
             for number, accumulator in enumerate(self.accumulators):
                 total = accumulator.total(last)
@@ -198,7 +210,7 @@ class ModuleEmitter:
     def _elements(self, emitter: FunctionEmitter, flushes: Flushes) -> tuple[Lines, Lines, Lines, str]:
         """Which elements a thread computes: text before everything, before and after its elements, and its number."""
         function, lanes = emitter.function, emitter.lanes
-        wide, loop = function.wide, bool(function.reductions)
+        wide, loop = function.wide, bool(function.reductions) or self.has_tables
         tid, block, threads, over = emitter.registers("%r", "%r", "%r", "%p")
         index, index32 = emitter.index, emitter.index32 = emitter.registers("%rd", "%r")
         width = emitter.parameter(0, "u64" if wide or loop else "u32")
@@ -300,4 +312,4 @@ def emit(program: Program) -> Module:
     text = module.text()
     module.accumulators.clear()  # which know their emitters: nodes would wait for the collector of cycles
     return Module(text, module.lanes, linear.kernel.domain is not None, len(linear.kernel.reductions),
-                  module.words_in_memory)
+                  module.words_in_memory, module.has_tables)

@@ -46,6 +46,7 @@ class FunctionEmitter(Registers):
         self.locals: dict[int, str] = {}  # addresses of local memory, by its (negative) number
         self.entries: dict[int, int] = {}  # the number of its entries
         self.arrays: set[int] = set()  # those that stand for arrays
+        self.tables: dict[int, str] = {}  # addresses of tables of the block, by the parameter of what they stand for
         self.counters: dict[int, str] = {}  # of iterations, by loop
         self.block: Block = function.each
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..codegen.linear import Access, Instruction, Store
 from ..codegen.program import ALIGNED, PERIODIC, REVERSED, SCALAR, UNALIGNED
+from ..codegen.target import SHARED
 from ..ops.reductions import EXCHANGES
 from ..types import BOOL, UINT32, UINT64, ReduceOp
 from . import atomics, checks, local
@@ -199,7 +200,8 @@ def scatter(emitter: FunctionEmitter, instruction: Instruction) -> None:
     if access.slot < 0:
         local.write(emitter, instruction)
         return
-    base, size, found = emitter.parameter(access.slot), T[type_].size, []
+    size, found = T[type_].size, []
+    base = emitter.tables[access.slot] if access.strategy == SHARED else emitter.parameter(access.slot)
     for lane in range(1 if instruction.uniform else emitter.lanes):
         wanted = emitter.both(emitter.value(mask, lane), emitter.active[lane])
         wanted = checks.within_bounds(emitter, access, index, lane, wanted, False)

@@ -1,4 +1,4 @@
-"""Dumps of kernels: ``DRJIT_DUMP_DIR=<folder>`` writes files for each kernel that is compiled or loaded from disk.
+"""What ``DRJIT_DUMP_DIR=<folder>`` gets of a kernel of the CPU.
 
 ==============  =========================================================================================
 ``<hash>.txt``  the program: parameters with their meaning, nodes with the user's source lines (debug mode)
@@ -9,19 +9,13 @@
                 kernels of steps there is nothing but text and assembly
 ``<hash>.*.bin``  inputs of the script that decide which memory is touched, and how often loops run
 ==============  =========================================================================================
-
-Kernels that are found in memory were dumped when they got there.
 """
 
 from __future__ import annotations
 
 import ctypes
-import logging
-import os
-from collections.abc import Callable
 from pathlib import Path
 
-from ...codegen.listing import format_program
 from ...codegen.program import REPORT_WORDS, Program
 from ...codegen.signature import Role, Slot, slots_of
 from ...ir.node import Node
@@ -29,33 +23,29 @@ from ...ir.region import arguments_of, operands
 from ...llvm import emit, jit
 from ...ops.table import EVALUATED, IS_INDEXED, LOOP, PHI, SCATTER
 from ...types import TYPES
+from .. import dump
 from ..backend import LoadedKernel
 from ..memory import PADDING
 from . import launches, pool
 
 __all__ = ["write", "write_text"]
 
-_log = logging.getLogger("drjit")
-_warned: set[str] = set()
 #: Inputs of more bytes are not recorded.
 _RECORD_LIMIT = 1 << 26
 
 
 def write(program: Program, compiled: LoadedKernel, functions: launches.Functions) -> None:
     """Write the files of a kernel that is about to be launched, if that is asked for."""
-    folder = os.environ.get("DRJIT_DUMP_DIR")
-    if not folder:
-        return
-    def write_all(path: Path) -> None:
+    def write_files(path: Path) -> None:
         name = compiled.hash
         _write_code(path, compiled)
-        (path / f"{name}.txt").write_text(f"kernel {name}, {program.width} elements\n{format_program(program)}")
+        dump.write_listing(path, name, program)
         if program.calls:
             return
         recorded = _record(program, path, name)
         (path / f"{name}.py").write_text(_script(program, compiled, functions, recorded))
 
-    _write(folder, write_all)
+    dump.write(write_files)
 
 
 def _write_code(path: Path, compiled: LoadedKernel) -> None:
@@ -63,22 +53,9 @@ def _write_code(path: Path, compiled: LoadedKernel) -> None:
     (path / f"{compiled.hash}.s").write_text(jit.assembly(compiled.text))
 
 
-def _write(folder: str, write_files: Callable[[Path], None]) -> None:
-    try:
-        path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
-        write_files(path)
-    except OSError as error:
-        if folder not in _warned:
-            _warned.add(folder)
-            _log.warning("kernels cannot be dumped to DRJIT_DUMP_DIR=%s: %s", folder, error)
-
-
 def write_text(compiled: LoadedKernel) -> None:
     """Write the text and assembly of a kernel of a step, if that is asked for."""
-    folder = os.environ.get("DRJIT_DUMP_DIR")
-    if folder:
-        _write(folder, lambda path: _write_code(path, compiled))
+    dump.write(lambda path: _write_code(path, compiled))
 
 
 # --- recorded inputs -------------------------------------------------------------------------------------------------

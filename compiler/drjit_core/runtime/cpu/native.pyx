@@ -1,7 +1,5 @@
 """The compiled form of ``native.py``."""
 
-import os
-
 from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
@@ -13,6 +11,7 @@ from ..walk cimport Walk
 from ...llvm import threads as _threads
 from ...llvm.emit import COMBINE, KERNEL
 from ...llvm.reduction import partial_stride
+from ..dump import is_wanted
 from . import cache, launches, pool
 
 ctypedef void (*KernelFunction)(void*, int64_t, int64_t, int64_t, int64_t, int64_t, int32_t) noexcept nogil
@@ -163,7 +162,7 @@ cdef class CPUNative(Native):
         cdef bint loaded = False
         key = walk.key_bytes()
         kernel = cache._kernels.get(key)
-        if kernel is None and not os.environ.get("DRJIT_DUMP_DIR"):
+        if kernel is None and not is_wanted():
             exports = (KERNEL, COMBINE) if reductions else (KERNEL,)
             kernel = cache.load(cache.Facts(key, width, walk.operations, walk.work + 1, walk.parameter_count,
                                             reductions, exports))

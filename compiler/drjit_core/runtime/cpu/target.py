@@ -27,6 +27,7 @@ CPU_TARGET = Target(
     single=1 << 15,
     combines=False,
     has_tables=True,
+    shared=None,
     tables=0,
     streaming_bytes=_LARGEST_CACHE,
     streaming_width=1 << 16,

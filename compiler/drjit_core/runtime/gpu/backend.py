@@ -24,7 +24,7 @@ from ...cuda.errors import DriverError, NoDevice
 from ...ptx.emit import Module, emit
 from ...ptx.steps import LAUNCHES
 from ...types import JitBackend
-from .. import recipes, shortage
+from .. import dump, recipes, shortage
 from ..buffer import Buffer
 from ..disk import Environment
 from ..heap import Heap
@@ -48,6 +48,9 @@ class Driver(Protocol):
     stream: int  # the handle of the order in which everything happens
     version: int
     architecture: int
+
+    def facts_of(self, function: int) -> dict[str, int]:
+        """Registers, and bytes of local and shared memory, of a kernel."""
 
     def enter(self) -> None:
         """Let the calling thread use the device, by the functions of :meth:`natives`: others do so themselves."""
@@ -221,6 +224,8 @@ class GPU:
         """The kernel of a key, if it is in memory or on disk, and whether it was in memory already."""
         if key in self.kernels:
             return self.kernels[key], True
+        if dump.is_wanted():  # of which those who go the long way write files
+            return None, False
         try:
             return self._kernel(key, operations, None)
         except LookupError:
@@ -236,7 +241,10 @@ class GPU:
 
     def compile_text(self, text: Text, launch: Any, /) -> tuple[GPUKernel, bool]:
         """The kernel of a text, and whether it was in memory already."""
-        return self._kernel(text.key, text.work, lambda: Module(text.text(), 1, False, 0, False))
+        kernel, hit = self._kernel(text.key, text.work, lambda: Module(text.text(), 1, False, 0, False))
+        if not hit:
+            kernel.dump(None)
+        return kernel, hit
 
     def fill_tables(self, target: Any, memory: Any, op: int, /) -> NoReturn:
         """The target asks for none."""

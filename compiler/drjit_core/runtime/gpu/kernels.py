@@ -13,12 +13,13 @@ from typing import Any
 from ...codegen.program import Program
 from ...ptx.emit import COMBINE, KERNEL, Module, Shape
 from .. import disk
+from . import dump
 from .launches import Launch
 
 __all__ = ["GPUKernel"]
 
 #: A cached kernel is what launches have to know of its module, the length of its compressed text, the text, the code.
-_HEAD = struct.Struct("<BBBxIQ")
+_HEAD = struct.Struct("<BBBBIQ")
 
 
 class GPUKernel:
@@ -42,14 +43,14 @@ class GPUKernel:
             module = make()
             self._text = zlib.compress(module.text.encode(), 1)
         else:
-            lanes, rows, in_memory, reductions, length = _HEAD.unpack_from(found)
+            lanes, rows, in_memory, tables, reductions, length = _HEAD.unpack_from(found)
             self._text = found[_HEAD.size:_HEAD.size + length]
-            module = Module("", lanes, bool(rows), reductions, bool(in_memory))
+            module = Module("", lanes, bool(rows), reductions, bool(in_memory), bool(tables))
         self.code_time = (time.perf_counter_ns() - start) * 1e-6
         if found is None:
             code = backend.driver.assemble(module.text)
-            disk.store(name, _HEAD.pack(module.lanes, module.rows, module.words_in_memory, module.reductions,
-                                        len(self._text)) + self._text + code)
+            disk.store(name, _HEAD.pack(module.lanes, module.rows, module.words_in_memory, module.tables,
+                                        module.reductions, len(self._text)) + self._text + code)
         else:
             code = found[_HEAD.size + length:]
         self.module, self.size = module._replace(text=""), len(code)
@@ -109,5 +110,6 @@ class GPUKernel:
         """A launch with some parameters."""
         return Launch(self, parameters.tobytes(), *shape, keep, timed)
 
-    def dump(self, program: Program, /) -> None:
-        """There are no files for people yet."""
+    def dump(self, program: Program | None, /) -> None:
+        """Write files for people, if the environment asks for them; kernels of steps have no program."""
+        dump.write(self, program)
