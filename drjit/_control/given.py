@@ -4,6 +4,9 @@ A function gets arrays of its own in place of those that it was given, and the c
 in which such arrays stand for the caller's as long as it runs. Afterwards everything is as it was before, and the call
 tells what has changed (:class:`Call`): arrays that were changed in place, and places that hold others. What becomes of
 that, the construct decides, and writes it back when it is known.
+
+Generators of random numbers are values: nobody else knows their arrays, which they exchange instead of changing them.
+So what a function has made of one is seen by looking at its arrays, and takes no search for who holds these.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class PCG32Base(Generator):
 
     @property
     def state(self) -> Any:
-        """State of the streams: unsigned 64-bit integers. Can be set.
+        """State of the streams, as a copy: unsigned 64-bit integers. Can be set.
 
         >>> from drjit.llvm import PCG32
         >>> rng = PCG32()
@@ -158,7 +158,7 @@ class PCG32Base(Generator):
 
     @property
     def inc(self) -> Any:
-        """Increments of the streams, which identify them: odd unsigned 64-bit integers. Can be set.
+        """Increments of the streams, which identify them, as a copy: odd unsigned 64-bit integers. Can be set.
 
         >>> from drjit.llvm import PCG32
         >>> PCG32(size=2, initseq=10).inc

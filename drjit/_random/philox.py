@@ -89,7 +89,7 @@ class PhiloxBase(Generator):
 
     @property
     def seed(self) -> Any:
-        """The key: upper and lower half of the seed, unsigned 32-bit integers. Can be set.
+        """The key, as a copy: upper and lower half of the seed, unsigned 32-bit integers. Can be set.
 
         >>> from drjit.llvm import Philox4x32
         >>> Philox4x32(seed=2**32 + 5, counter_0=0).seed
@@ -104,7 +104,7 @@ class PhiloxBase(Generator):
 
     @property
     def counter(self) -> Any:
-        """The four counters, unsigned 32-bit integers. Can be set.
+        """The four counters, as a copy: unsigned 32-bit integers. Can be set.
 
         >>> from drjit.llvm import Philox4x32
         >>> rng = Philox4x32(seed=1, counter_0=7)
