@@ -22,7 +22,6 @@ from ._data import (
     copy_of,
     evaluated,
     given,
-    is_current,
     part_of,
     parts_of,
     register,
@@ -92,14 +91,13 @@ def _in_place(name: str, function: Callable[[Any, Any], Array], operator: str = 
 
 def _held_by(array: Array) -> tuple[Any, ...]:
     """The tensors that an array holds, for constructs and recordings, which look for them in attributes: of one that
-    has a value alone, they get some. A view that is old is not read again: that is nothing that a function has changed.
+    has a value alone, they get some. A view that is old is not read again within a construct: that is nothing that a
+    function has changed.
     """
     held: Any = vars(Storage)["_held"].__get__(array)
-    if held is None or array._view is None:
+    if held is None or array._view is None or in_plain_code():
         return given(array)
     array._given, array._value = True, None
-    if in_plain_code() and not is_current(array._view):
-        array._view.seen = -1  # so that a body reads it, whatever it finds in the root
     return held  # type: ignore[no-any-return]
 
 

@@ -31,7 +31,7 @@ cdef class Storage:
     cdef public Py_ssize_t _writes
 
 
-@cython.locals(view=View, parts=tuple, now=cython.bint)
+@cython.locals(view=View, parts=tuple)
 cpdef tuple parts_of(Storage array)
 cpdef tuple given(Storage array)
 cpdef own_tensors(Storage root)

@@ -6,8 +6,8 @@ that users see (:mod:`._array`) stands above the functions, which make its insta
 Arrays can be *views* of others, as NumPy's can: the results of keys of integers and slices, of transposing and of
 reshaping. Tensors are values, so that a view is a value of its own, and a note of where it lies in the array that owns
 the elements, its *root*. What is written to a view goes to the root; a view that is older than the last write to its
-root reads itself again, and so does one whose root has got derivatives since. The real and the imaginary part of a
-complex array are views of one of its tensors.
+root, by whomever, reads itself again, and so does one whose root has got derivatives since, or shares its memory. The
+real and the imaginary part of a complex array are views of one of its tensors.
 
 Small arrays hold a NumPy array, their *value*, instead of tensors or beside them (:func:`value_of`): operations on
 these are NumPy's, at once (:mod:`._small`). That of a view shares the memory of its root's. Whoever asks for tensors
@@ -144,8 +144,8 @@ def _noted(array: Storage, load: Callable[[Any], Any] | None, place: tuple[int, 
 class Storage:
     """The data of an array, which functions read."""
 
-    # Values are no state that constructs could find: these get tensors.
-    __slots__ = ("__weakref__", "_dtype", "_held", "_view", "_writes") if COMPILED else \
+    # Values, and how often these are written to, are no state that constructs could find: they get tensors.
+    __slots__ = ("__weakref__", "_dtype", "_held", "_view") if COMPILED else \
         ("__weakref__", "_dtype", "_given", "_held", "_value", "_view", "_writes")
 
     def __init__(self, dtype: DType, parts: tuple[Any, ...]) -> None:
@@ -222,12 +222,10 @@ def parts_of(array: Storage) -> tuple[Any, ...]:
         if held is None:
             held = array._held = tensors_with(array._dtype, array._value)
         return held  # type: ignore[no-any-return]
-    now = in_plain_code()
-    if held is not None and view.seen == view.root._writes and view.source == _tracked(view.root) and \
-            (not now or is_current(view)):  # what a construct holds is its own affair
+    if held is not None and is_current(view) and view.source == _tracked(view.root):
         return held  # type: ignore[no-any-return]
     parts = tuple([view.read(part) for part in tensors_of(view)])
-    if not now:  # what is read in the body of a loop or a branch is of use in there alone
+    if not in_plain_code():  # what is read in the body of a loop or a branch is of use in there alone
         return parts
     found = tracking(parts)
     if held is not None and view.made != tracking(held):
