@@ -147,6 +147,12 @@ GROUPS: dict[str, list[Row]] = {
                                  ["float64"]) for method in METHODS],
         (lambda np, a, b, v, t: (np.quantile(a, 0.4), np.percentile(a, 40, axis=0), np.percentile(v, [10, 90]),
                                  np.quantile(t, 0.7, axis=(0, 1), keepdims=True)), ["int64", "float64"]),
+        (lambda np, a, b, v, t: [function(*given, method="inverted_cdf", **options) for function, given, options in [
+            (np.quantile, (a, [0, 0.3, 1]), {"weights": numpy.arange(12.0).reshape(3, 4)}),
+            (np.percentile, (a, 50), {"weights": [0, 2, 1], "axis": 0}),
+            (np.quantile, (t, 0.6), {"weights": numpy.array([1, 0, 2]), "axis": 1, "keepdims": True}),
+            (np.nanquantile, (np.where(a > 2, np.nan, a), [0.2, 0.9]), {"weights": b * 0 + [1, 1, 2, 3], "axis": 1}),
+            (np.nanpercentile, (np.where(a > 2, np.nan, a), 70), {"weights": a * 0 + 2})]], ["int64", "float64"]),
         (lambda np, a, b, v, t: (np.nanquantile(np.where(t > 3, np.nan, t), 0.4, axis=2),
                                  np.nanpercentile(np.where(a == 2, np.nan, a), [20, 60], axis=1)), ["float64"]),
         (lambda np, a, b, v, t: (np.cov(a), np.cov(a, b), np.cov(v, bias=True), np.cov(a, rowvar=False, ddof=0),
