@@ -251,10 +251,9 @@ def is_current(view: View) -> bool:
 def given(array: Storage) -> tuple[Any, ...]:
     """The tensors of an array, for those who may write to them."""
     parts = parts_of(array)
-    if COMPILED:
-        array._given = True
-        if array._held is not None:  # else the value is all that there is, within functions of constructs
-            array._value = None
+    array._given = True
+    if COMPILED and array._held is not None:  # else the value is all that there is, within functions of constructs
+        array._value = None
     return parts
 
 
