@@ -5,12 +5,14 @@ from __future__ import annotations
 import drjit_core as core
 from drjit_core import ProfileEvent
 
-from ._access.basic import of_memory, part_of, permuted, reshaped
+from ._access.basic import filled_by, of_memory, part_of, permuted, reshaped
 from ._ad.formulas import differentiated
 from ._base.naming import named
 from ._functions.held import (
     bytes_of,
     computes_now,
+    contents,
+    copied,
     eval_held,
     in_plain_code,
     is_constant,
@@ -25,10 +27,10 @@ from ._functions.hosted import call_host, records
 from ._functions.pairs import of_pairs
 from ._tools.runtime import missing_backend
 
-__all__ = ["ProfileEvent", "bytes_of", "call_host", "computes_now", "cuda_version", "differentiated", "eval_held",
-           "in_plain_code", "is_constant", "is_pending", "is_recorded", "is_variable", "leak_warnings", "llvm_version",
-           "missing_backend", "named", "of_memory", "of_pairs", "part_of", "permuted", "read_by", "records",
-           "reshaped", "set_leak_warnings", "tracking", "write_by"]
+__all__ = ["ProfileEvent", "bytes_of", "call_host", "computes_now", "contents", "copied", "cuda_version",
+           "differentiated", "eval_held", "filled_by", "in_plain_code", "is_constant", "is_pending", "is_recorded",
+           "is_variable", "leak_warnings", "llvm_version", "missing_backend", "named", "of_memory", "of_pairs",
+           "part_of", "permuted", "read_by", "records", "reshaped", "set_leak_warnings", "tracking", "write_by"]
 
 _leak_warnings = False
 

@@ -6,8 +6,8 @@ Tracing
     and :data:`TRACE`, those that are public functions of ``drjit`` by their names.  Operands have one scalar type
     (masks aside) and sizes that are equal or 1; everything returns a :class:`Node` at once.
 Running
-    ``schedule``, ``eval``, ``opaque``, ``opaque_all``, ``read_element``, ``read_size``, ``rewritten``,
-    ``import_copy``, ``import_shared``, ``host_view``, ``read_bytes``, ``sync``, ``call_host``; ``record`` and
+    ``schedule``, ``eval``, ``opaque``, ``opaque_all``, ``read_element``, ``read_size``, ``rewritten``, ``import_copy``,
+    ``import_shared``, ``import_written``, ``host_view``, ``read_bytes``, ``sync``, ``call_host``; ``record`` and
     ``Recorded`` run the same again for other arrays; ``on_backend`` chooses what does it: kernels of LLVM, the null
     backend, the interpreter.
 
@@ -161,8 +161,8 @@ from .runtime.history import Range as ProfileRange
 from .runtime.history import kernel_history
 from .runtime.history import mark as profile_mark
 from .runtime.host import (call_host, copied, exchange_of, exported_view, filled, host_view, import_copy,
-                           import_shared, opaque, opaque_all, put_back, read_bytes, read_element, rewritten, set_bytes,
-                           set_element, shown, state_of, sync, unshared)
+                           import_shared, import_written, opaque, opaque_all, put_back, read_bytes, read_element,
+                           rewritten, set_bytes, set_element, shown, state_of, sync, unshared)
 from .runtime.interpret import interpret
 from .runtime.portable import Packer, Unpacker, number_from, number_in, with_bound
 from .runtime.recording import UNLIKE_CONTENTS, Recorded, Recording, UnlikeRecorded, pattern_of, record

@@ -48,6 +48,7 @@ ADDED = {
     "Rearranging arrays": ["drjit.row_stack"],
     "Tensor operations": ["drjit.upsample", "drjit.detail.part_of", "drjit.detail.permuted", "drjit.detail.reshaped",
                           "drjit.detail.of_memory", "drjit.detail.bytes_of", "drjit.detail.read_by",
+                          "drjit.detail.contents", "drjit.detail.copied", "drjit.detail.filled_by",
                           "drjit.detail.write_by", "drjit.detail.call_host", "drjit.detail.records"],
     "Derivatives": ["drjit.value_and_grad", "drjit.jacobian", "drjit.hvp", "drjit.gradcheck",
                     "drjit.explain_grad", "drjit.checkpoint", "drjit.relative_grad", "drjit.detail.differentiated"],

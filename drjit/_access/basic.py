@@ -6,6 +6,8 @@ What a key or an order makes of a shape follows from both, and is remembered (:c
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import drjit_core as core
@@ -15,7 +17,7 @@ from .._base.handle import fresh_array, held
 from .lanes import WATCHES
 from .slicing import Access, collapsed, contiguous_strides, read
 
-__all__ = ["Part", "of_memory", "part_of", "permuted", "reshaped"]
+__all__ = ["Part", "filled_by", "of_memory", "part_of", "permuted", "reshaped"]
 
 #: So many keys are remembered.
 _MOST = 4096
@@ -164,6 +166,21 @@ def of_memory(cls: Any, value: Any) -> Any:
     result = fresh_array(cls)
     result._n = core.import_copy(cls._type, value, cls._where)
     result._s = value.shape
+    result._o = None
+    return result
+
+
+def filled_by(cls: Any, shape: tuple[int, ...], fill: Callable[[Any], None]) -> Any:
+    """A tensor of a shape that has elements, whose bytes a function writes, all of them; it must keep no view of them.
+
+    >>> import numpy as np
+    >>> from drjit.llvm import TensorXf
+    >>> dr.detail.filled_by(TensorXf, (2,), lambda memory: np.frombuffer(memory, np.float32).fill(3))
+    [3, 3]
+    """
+    result = fresh_array(cls)
+    result._n = core.import_written(cls._type, math.prod(shape), fill, cls._where)
+    result._s = shape
     result._o = None
     return result
 

@@ -347,13 +347,16 @@ class _Owner:
 
     __slots__ = ("address", "structure")
 
+    #: What producers give; names of modules may be gone when the last owners are.
+    _deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
     def __init__(self, address: int, structure: Any) -> None:
         self.address, self.structure = address, structure
 
     def __del__(self) -> None:
         deleter = self.structure.from_address(self.address).deleter
         if deleter:
-            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(self.address)
+            self._deleter(deleter)(self.address)
 
 
 class Foreign(NamedTuple):

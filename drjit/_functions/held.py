@@ -14,8 +14,8 @@ from .._access.lanes import in_plain_code as without_lanes
 from .._access.single import store_by
 from .._access.store import no_journal
 
-__all__ = ["bytes_of", "computes_now", "eval_held", "in_plain_code", "is_constant", "is_pending", "is_recorded",
-           "is_variable", "read_by", "tracking", "write_by"]
+__all__ = ["bytes_of", "computes_now", "contents", "copied", "eval_held", "in_plain_code", "is_constant",
+           "is_pending", "is_recorded", "is_variable", "read_by", "tracking", "write_by"]
 
 _begun = begun
 _DUAL = KIND["dual"]
@@ -192,6 +192,49 @@ def tracking(arrays: Iterable[Any]) -> int:
             if vertex is not None:
                 total += vertex.id
     return total
+
+
+def contents(arrays: Iterable[Any], exported: bool = True) -> tuple[int, ...] | None:
+    """What stands for the elements of some flat arrays or tensors: something else as soon as one of them has been
+    written to; ``None`` while others may write to memory that they are in, or are read from: memory that has been
+    imported without a copy, or ``exported``, if that counts. Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> x = dr.opaque(Float, 0, 2)
+    >>> before = dr.detail.contents([x])
+    >>> x[0] = 1
+    >>> dr.detail.contents([x]) == before
+    False
+    >>> shown = x.numpy()
+    >>> dr.detail.contents([x]) is None
+    True
+    """
+    found = []
+    for array in arrays:
+        node = primal(array._n)
+        found.append(node.id)
+        source = node if node.kind == _EVALUATED else _whole(node)
+        if source is not None and source.kind == _EVALUATED:
+            buffer = source.payload
+            if buffer.read_only or exported and buffer.exported:
+                return None
+    return tuple(found)
+
+
+def copied(array: Any) -> Any:
+    """A flat array or a tensor with the same elements and derivatives, evaluated, in memory that nobody else has.
+
+    >>> from drjit.llvm import Float
+    >>> x = dr.opaque(Float, 0, 2)
+    >>> shown = dr.detail.copied(x).numpy()
+    >>> shown[0] = 1
+    >>> x
+    [0, 0]
+    """
+    core.evaluate([array._n])
+    found = array.__class__(array)
+    found._n = core.copied(found._n)
+    return found
 
 
 def is_variable(arrays: Iterable[Any]) -> bool:

@@ -12,12 +12,24 @@ from typing import Any
 import numpy as np
 
 import drjit as dr
-from drjit.detail import is_recorded
+from drjit.detail import in_plain_code, is_recorded
 from drjit.interop import numpy_of_parts
 
 from . import _elementwise as elementwise
 from ._creation import asarray
-from ._data import Storage, copy_of, evaluated, given, part_of, register, require_writable, value_of, wrap
+from ._data import (
+    Storage,
+    copy_of,
+    evaluated,
+    given,
+    part_of,
+    parts_of,
+    register,
+    require_writable,
+    same,
+    value_of,
+    wrap,
+)
 from ._devices import known_device
 from ._dlpack import array_of, buffer, dlpack, dlpack_device, exported
 from ._evaluation import COMPILED, eager
@@ -79,10 +91,11 @@ def _in_place(name: str, function: Callable[[Any, Any], Array], operator: str = 
 
 def _held_by(array: Array) -> tuple[Any, ...]:
     """The tensors that an array holds, for constructs and recordings, which look for them in attributes: of one that
-    has a value alone, they get some. A view that is old is not read again: that is nothing that a function has changed.
+    has a value alone, they get some. A view that is old is not read again within a construct: that is nothing that a
+    function has changed.
     """
     held: Any = vars(Storage)["_held"].__get__(array)
-    if held is None or array._view is None:
+    if held is None or array._view is None or in_plain_code():
         return given(array)
     array._given, array._value = True, None
     return held  # type: ignore[no-any-return]
@@ -306,8 +319,10 @@ class Array(Methods):
     @property
     def tensor(self) -> Any:
         """The Dr.Jit tensor that holds the elements, or a pair of them for complex numbers; no copy, but of small
-        arrays that have been computed at once."""
-        parts = given(self)
+        arrays that have been computed at once. What is written to the tensor is written to the array, and to its
+        views, until something is written to one of these. That of a view is another tensor with the same elements and
+        derivatives."""
+        parts = given(self) if self._view is None else tuple(map(same, parts_of(self)))
         return parts[0] if len(parts) == 1 else parts
 
     # --- operators in place: others are those of the base class ---

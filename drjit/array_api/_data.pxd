@@ -16,6 +16,7 @@ cdef class View:
     cdef public Storage root
     cdef public Py_ssize_t part
     cdef public Py_ssize_t seen
+    cdef public tuple contents
     cdef public object source
     cdef public object made
 
@@ -36,6 +37,8 @@ cpdef tuple given(Storage array)
 cpdef own_tensors(Storage root)
 cpdef written(Storage root, bint by_value)
 cdef object _tracked(Storage array)
+cdef tuple _contents(Storage root)
+cpdef bint is_current(View view) except -1
 @cython.locals(view=View, root=Storage)
 cpdef object value_of(Storage array, Py_ssize_t most)
 @cython.locals(first=cython.Py_ssize_t, size=cython.Py_ssize_t)

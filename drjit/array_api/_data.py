@@ -6,8 +6,8 @@ that users see (:mod:`._array`) stands above the functions, which make its insta
 Arrays can be *views* of others, as NumPy's can: the results of keys of integers and slices, of transposing and of
 reshaping. Tensors are values, so that a view is a value of its own, and a note of where it lies in the array that owns
 the elements, its *root*. What is written to a view goes to the root; a view that is older than the last write to its
-root reads itself again, and so does one whose root has got derivatives since. The real and the imaginary part of a
-complex array are views of one of its tensors.
+root, by whomever, reads itself again, and so does one whose root has got derivatives since, or shares its memory. The
+real and the imaginary part of a complex array are views of one of its tensors.
 
 Small arrays hold a NumPy array, their *value*, instead of tensors or beside them (:func:`value_of`): operations on
 these are NumPy's, at once (:mod:`._small`). That of a view shares the memory of its root's. Whoever asks for tensors
@@ -29,6 +29,8 @@ import drjit as dr
 from drjit.detail import (
     bytes_of,
     computes_now,
+    contents,
+    copied,
     in_plain_code,
     is_pending,
     is_variable,
@@ -49,11 +51,11 @@ from ._evaluation import COMPILED, eager, in_body, note, settle
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["Storage", "View", "constant", "copy_of", "default_dtype", "evaluated", "expanded", "given", "has_value",
-           "hold", "in_body", "made", "of_own", "of_value", "own", "own_tensors", "part_of", "parts_of", "put_elements",
-           "read_elements", "register", "require_writable", "reshaped_now", "reversed_axes", "same", "share_memory",
-           "tensors_of", "tensors_with", "value_of", "view_by", "view_of", "view_of_part", "view_of_zeros", "viewed",
-           "was_read", "wrap", "writing", "written"]
+__all__ = ["Storage", "View", "constant", "copy_of", "default_dtype", "evaluated", "expanded", "for_others", "given",
+           "has_value", "hold", "in_body", "is_current", "made", "of_own", "of_value", "own", "own_tensors", "part_of",
+           "parts_of", "put_elements", "read_elements", "register", "require_writable", "reshaped_now", "reversed_axes",
+           "same", "share_memory", "tensors_of", "tensors_with", "value_of", "view_by", "view_of", "view_of_part",
+           "view_of_zeros", "viewed", "was_read", "wrap", "writing", "written"]
 
 
 #: Held while tensors of an array are written to: threads may write to other elements of it.
@@ -78,7 +80,7 @@ class View:
     and so is ``load`` if it is not given.
     """
 
-    __slots__ = ("_load", "_place", "key", "made", "outer", "part", "root", "seen", "shape", "source")
+    __slots__ = ("_load", "_place", "contents", "key", "made", "outer", "part", "root", "seen", "shape", "source")
 
     _load: Any
     _place: Any
@@ -89,8 +91,10 @@ class View:
     part: int
     #: That of the array that it was made of.
     shape: tuple[int, ...]
-    #: The writes to the root, and what its derivatives and those of the view were, when it was read last.
+    #: The writes to the root, what stood for its elements (``dr.detail.contents``), and what its derivatives and those
+    #: of the view were, when it was read last.
     seen: int
+    contents: tuple[int, ...] | None
     source: Any
     made: Any
 
@@ -132,6 +136,7 @@ def _noted(array: Storage, load: Callable[[Any], Any] | None, place: tuple[int, 
     view.part = part if outer is None or part != _ALL else outer.part
     view.shape = array.shape
     view.seen = 0
+    view.contents = None
     view.source = view.made = 0
     return view
 
@@ -139,8 +144,8 @@ def _noted(array: Storage, load: Callable[[Any], Any] | None, place: tuple[int, 
 class Storage:
     """The data of an array, which functions read."""
 
-    # Values are no state that constructs could find: these get tensors.
-    __slots__ = ("__weakref__", "_dtype", "_held", "_view", "_writes") if COMPILED else \
+    # Values, and how often these are written to, are no state that constructs could find: they get tensors.
+    __slots__ = ("__weakref__", "_dtype", "_held", "_view") if COMPILED else \
         ("__weakref__", "_dtype", "_given", "_held", "_value", "_view", "_writes")
 
     def __init__(self, dtype: DType, parts: tuple[Any, ...]) -> None:
@@ -217,7 +222,7 @@ def parts_of(array: Storage) -> tuple[Any, ...]:
         if held is None:
             held = array._held = tensors_with(array._dtype, array._value)
         return held  # type: ignore[no-any-return]
-    if held is not None and view.seen == view.root._writes and view.source == _tracked(view.root):
+    if held is not None and is_current(view) and view.source == _tracked(view.root):
         return held  # type: ignore[no-any-return]
     parts = tuple([view.read(part) for part in tensors_of(view)])
     if not in_plain_code():  # what is read in the body of a loop or a branch is of use in there alone
@@ -227,17 +232,38 @@ def parts_of(array: Storage) -> tuple[Any, ...]:
         parts = _kept(view, held, parts)
     hold(array, parts)
     view.seen, view.source, view.made = view.root._writes, _tracked(view.root), found
+    view.contents = _contents(view.root)
     return parts
+
+
+def _contents(root: Storage) -> Any:
+    """What stands for the elements of an array that owns them; ``None`` where others may write to them unnoticed."""
+    held: Any = root._held
+    return () if held is None else contents(held, root._given)
+
+
+def is_current(view: View) -> bool:
+    """Whether the root of a view holds what it did when the view was read last: nobody has written to it since, this
+    namespace, others by a tensor of it, or in memory that they share."""
+    return view.contents is not None and view.seen == view.root._writes and view.contents == _contents(view.root)
 
 
 def given(array: Storage) -> tuple[Any, ...]:
     """The tensors of an array, for those who may write to them."""
     parts = parts_of(array)
-    if COMPILED:
-        array._given = True
-        if array._held is not None:  # else the value is all that there is, within functions of constructs
-            array._value = None
+    array._given = True
+    if COMPILED and array._held is not None:  # else the value is all that there is, within functions of constructs
+        array._value = None
     return parts
+
+
+def for_others(array: Storage) -> tuple[Any, ...]:
+    """The tensors of an array, evaluated with what the policy says, for those who may write to their memory. That of a
+    view is a copy, since its root could not know of what is written there."""
+    settle(array)
+    if array._view is None:
+        return given(array)
+    return tuple(map(copied, parts_of(array)))
 
 
 def own_tensors(root: Storage) -> None:
@@ -269,7 +295,7 @@ def value_of(array: Storage, most: int) -> Any:
     root = view.root
     whole = _fetched(root, most) if root._value is None else root._value
     if whole is None:
-        return _row_of(array) if 0 < array.size <= most < root.size and not root._given else None
+        return _row_of(array) if 0 < array.size <= most < root.size else None
     if view.part == _ZEROS or array._given and not computes_now(parts_of(array)[0]):
         return None
     value = array._value
@@ -284,14 +310,14 @@ def value_of(array: Storage, most: int) -> Any:
 
 def _row_of(array: Storage) -> Any:
     """A copy of the elements of a small view of a large array; the one that it has if there are no tensors beside it
-    and the root has not been written to, nor has derivatives, since."""
+    and the root holds what it did, and has no derivatives."""
     view, value = array._view, array._value
     assert view is not None
-    if value is not None and view.seen == view.root._writes and not _tracked(view.root):
+    if value is not None and is_current(view) and not _tracked(view.root):
         return value
     value = _copied(array)
     if value is not None and array._held is None:
-        array._value, view.seen = value, view.root._writes
+        array._value, view.seen, view.contents = value, view.root._writes, _contents(view.root)
     return value
 
 
@@ -398,6 +424,7 @@ def was_read(array: Storage) -> None:
     view = array._view
     if view is not None:
         view.seen, view.source, view.made = view.root._writes, _tracked(view.root), _tracked(array)
+        view.contents = _contents(view.root)
 
 
 def _kept(view: View, before: tuple[Any, ...], parts: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -517,12 +544,17 @@ def part_of(array: Storage, key: Any) -> Array | None:
 
 def _row(array: Storage, part: Any, key: Any, most: int) -> Array | None:
     """A small part of a large array that is in memory, as a view that has a copy of its elements, and tensors as soon
-    as they are wanted; ``None`` of others, and where tensors have been given away, to which others may write since."""
+    as they are wanted; ``None`` of others."""
     root = array if array._view is None else array._view.root
-    if root._given or not 0 < math.prod(part.shape) <= most < root.size:
+    if not 0 < math.prod(part.shape) <= most < root.size:
         return None
     value = _copied(array, key)
-    return None if value is None else _view_with(array, part, None, value, _ALL)
+    if value is None:
+        return None
+    result = _view_with(array, part, None, value, _ALL)
+    view = result._view
+    view.contents = _contents(view.root)  # type: ignore[union-attr]
+    return result
 
 
 def _in_memory(array: Storage, constants: bool = False) -> tuple[Any, ...] | None:
@@ -682,12 +714,20 @@ def copy_of(array: Storage) -> Array:
     value = value_of(array, most) if most else None
     if value is not None:
         return of_value(array._dtype, value.copy())
-    return wrap(array._dtype, *map(own, array._parts))
+    parts = parts_of(array)
+    if in_plain_code() and contents(parts, _is_given(array)) is None:
+        parts = tuple(map(copied, parts))
+    return wrap(array._dtype, *map(own, parts))
 
 
 def own(part: Any) -> Any:
     """A tensor of its own with the same elements: that of a variable of derivatives depends on it, and is none."""
     return part * 1 if is_variable((part,)) else same(part)
+
+
+def _is_given(array: Storage) -> bool:
+    """Whether others may write to the tensors of an array, or of the root of a view."""
+    return array._given if array._view is None else array._view.root._given
 
 
 def constant(dtype: DType, number: Any, shape: tuple[int, ...] = (), device: str = CPU) -> Array:

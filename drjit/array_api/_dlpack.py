@@ -28,7 +28,7 @@ from drjit.interop import (
 )
 
 from . import _dtypes as dtypes
-from ._data import Storage, constant, evaluated, given, made, tensors_with, value_of, wrap
+from ._data import Storage, constant, evaluated, for_others, given, made, tensors_with, value_of, wrap
 from ._devices import BACKENDS, CPU, CUDA, known_device
 from ._dtypes import DType
 from ._evaluation import eager
@@ -66,12 +66,13 @@ def dlpack(array: Storage, /, *, stream: Any = None, max_version: tuple[int, int
     """
     function = f"{_CLASS}.__dlpack__"
     _warn(function, array)
-    parts = evaluated(array)
+    parts = for_others(array)
     if copy is not False or len(parts) == 1 or array.device != CPU:
         return export_parts(function, parts, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
     numbers, views = interleaved(function, parts)
-    array._held = tuple([dr.replace_grad(view, part) if dr.grad_enabled(part) else view
-                          for view, part in zip(views, parts, strict=True)])
+    if array._view is None:
+        array._held = tuple([dr.replace_grad(view, part) if dr.grad_enabled(part) else view
+                             for view, part in zip(views, parts, strict=True)])
     return export_complex(function, numbers, stream=stream, max_version=max_version, dl_device=dl_device)
 
 
@@ -153,7 +154,7 @@ def exported(array: Storage, name: str) -> Any:
     """An array of the framework of a name: what ``torch()`` and its like return."""
     function = f"{_CLASS}.{name}"
     _warn(function, array)
-    return to_framework(function, name, dr.detach(evaluated(array)))
+    return to_framework(function, name, dr.detach(for_others(array)))
 
 
 def buffer(array: Storage, flags: int, /) -> memoryview:

@@ -5,7 +5,7 @@ from ._dtypes cimport DType
 from ._evaluation cimport eager
 from ._operators cimport Operation, stay_small
 
-cdef object _ndarray, _contiguous, _concatenate
+cdef object _ndarray, _contiguous, _concatenate, _EVALUATED
 
 cpdef object on_host(Storage array)
 @cython.locals(parts=tuple, root=Storage, view=View)
@@ -18,6 +18,8 @@ cdef class Product(Operation):
     cpdef object two(self, object x1, object x2)
 
 
+@cython.locals(root=Storage)
+cdef bint _is_symmetric(Storage a, Storage b) except -1
 @cython.locals(count=cython.Py_ssize_t)
 cdef bint _is_short(tuple first, tuple second)
 @cython.locals(array=Storage, dtype=DType, root=Storage, pending=list, count=cython.Py_ssize_t, most=cython.Py_ssize_t)

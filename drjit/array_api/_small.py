@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from drjit.detail import bytes_of, computes_now, is_pending
+import drjit as dr
+from drjit.detail import bytes_of, computes_now, filled_by, is_pending, read_by
 from drjit.interop import numpy_of_parts
 
 from . import _dtypes as dtypes
@@ -29,6 +30,7 @@ __all__ = ["LARGE", "Product", "by_numpy", "chosen", "created", "eagerly", "ente
 
 #: Fewer bytes than this are copied, which takes less time than to share their memory.
 LARGE = 1 << 15
+_EVALUATED = dr.VarState.Evaluated
 _ndarray, _contiguous, _concatenate = np.ndarray, np.ascontiguousarray, np.concatenate
 
 
@@ -93,7 +95,8 @@ def result_of(dtype: DType, value: Any, device: str = CPU) -> Any:
 
 
 def product(x1: Any, x2: Any) -> Any:
-    """A product of few floating point numbers of one type whose shapes go together, by NumPy; ``None`` for all else."""
+    """A product of few floating point numbers of one type whose shapes go together, or one of a matrix in memory and
+    its transpose, which takes half the multiplications, by NumPy; ``None`` for all else."""
     if not isinstance(x1, Storage) or not isinstance(x2, Storage):
         return None
     a, b = x1, x2
@@ -103,14 +106,17 @@ def product(x1: Any, x2: Any) -> Any:
     most = eager()
     one, other = (value_of(a, most), value_of(b, most)) if most else (None, None)
     if one is None or other is None:
-        if dtype.kind == "c" or not _is_short(a.shape, b.shape):
+        if dtype.kind == "c" or not _is_short(a.shape, b.shape) and not _is_symmetric(a, b):
             return None
+        count = _count_of_product(a.shape, b.shape)
         left, right = parts_of(a)[0], parts_of(b)[0]
         if type(left) is not dtype.tensor or type(right) is not dtype.tensor or not computes_now(left, right):
             return None
         root, second = _owner_of(a), _owner_of(b)
         if is_pending(parts_of(root)[0]) or is_pending(parts_of(second)[0]):
             settle(root, second)
+        if count > most:
+            return made(dtype, (_large_product(dtype, a, b),))
         one, other = _memory_of(a), _memory_of(b)
     elif not _is_short(one.shape, other.shape):
         return None
@@ -118,6 +124,38 @@ def product(x1: Any, x2: Any) -> Any:
     if type(found) is not _ndarray:
         found = np.asarray(found)
     return of_own(dtype, found) if most and found.size <= most else result_of(dtype, found)
+
+
+def _is_symmetric(a: Storage, b: Storage) -> bool:
+    """Whether a matrix is the transpose of another one, which has been evaluated."""
+    root = _owner_of(a)
+    if root is not _owner_of(b) or len(a.shape) != 2 or a.shape != b.shape[::-1] or not policy.small:
+        return False
+    offset, strides = a.place
+    return b.place == (offset, strides[::-1]) and math.prod(a.shape) > 0 and parts_of(root)[0].state is _EVALUATED
+
+
+def _count_of_product(first: tuple[int, ...], second: tuple[int, ...]) -> int:
+    """The number of elements of a product of matrices or vectors."""
+    return math.prod(first[:-1]) * math.prod(second[1:])
+
+
+def _large_product(dtype: DType, a: Storage, b: Storage) -> Any:
+    """The product of two real arrays as a tensor, which NumPy writes to its memory, and reads where they are."""
+    shape = (*a.shape[:-1], *b.shape[1:])
+    return filled_by(dtype.part.tensor, shape, lambda memory: _read(a, lambda one: _read(
+        b, lambda other: one.dot(other, _ndarray(shape, dtype.numpy, memory)))))
+
+
+def _read(array: Storage, read: Any) -> Any:
+    """What a function makes of the elements of a real array in memory, of which it must keep no view."""
+    dtype, view = array._dtype, array._view
+    if view is None:
+        return read_by(parts_of(array)[0], lambda memory: read(_ndarray(array.shape, dtype.numpy, memory)))
+    size = dtype.itemsize
+    offset, strides = array.place
+    return read_by(tensors_of(view)[0], lambda memory: read(_ndarray(
+        array.shape, dtype.numpy, memory, offset * size, tuple([stride * size for stride in strides]))))
 
 
 class Product(Operation):

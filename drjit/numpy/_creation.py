@@ -23,25 +23,37 @@ __all__ = ["arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "asc
 Shape = int | Sequence[int]
 
 
+def _placed(found: Array, device: str | None = None, like: Any = None) -> Array:
+    """A new array on a device, or if none is said on that of an array that it is to be ``like``."""
+    if like is not None and not hasattr(like, "__array_function__"):
+        raise TypeError(f"'like' must be an array, found {type(like).__name__}.")
+    if device is None and isinstance(like, Array):
+        device = like.device
+    return found if device is None else found.to_device(device)
+
+
 # --- from other objects ----------------------------------------------------------------------------------------------
 
 
 @public
 def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False,
-          ndmin: int = 0) -> Array:
+          ndmin: int = 0, like: Any = None) -> Array:
     """An array of its own of what ``object`` holds, with ``ndmin`` axes at least: as ``asarray``, with a copy.
 
     Lazy; differentiable. Raises a ``ValueError`` for sequences whose entries have different lengths.
     """
     found = xp.asarray(object, dtype=dtype, copy=copy if isinstance(object, Array) else None)
-    return found if found.ndim >= ndmin else found.reshape((1,) * (ndmin - found.ndim) + found.shape)
+    return _placed(found if found.ndim >= ndmin else found.reshape((1,) * (ndmin - found.ndim) + found.shape),
+                   like=like)
 
 
 @public
-def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None) -> Array:
+def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: str | None = None,
+            copy: bool | None = None, like: Any = None) -> Array:
     """The array that a number, nested sequences, an array of NumPy or Dr.Jit, or an object with the buffer or DLPack
-    protocol is or becomes; arrays of this module are returned as they are. Lazy; differentiable."""
-    return xp.asarray(a, dtype=dtype, copy=copy)
+    protocol is or becomes; arrays of this module are returned as they are, but for those on another ``device`` than is
+    said, or than an array is on that the result is to be ``like``. Lazy; differentiable."""
+    return _placed(xp.asarray(a, dtype=dtype, device=device, copy=copy), device, like)
 
 
 @public
@@ -54,7 +66,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Ar
 
 
 @public
-def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: None = None) -> Array:
+def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Array:
     """The array that an argument is or becomes, of a data type: in an array of its own if that is asked for (``'O'``).
     Others than the order of C cannot be had."""
     names = {str(name).upper().removesuffix("_CONTIGUOUS") for name in
@@ -62,7 +74,7 @@ def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: None =
     unknown = names - {"C", "CONTIGUOUS", "A", "ALIGNED", "W", "WRITEABLE", "O", "OWNDATA", "E", "ENSUREARRAY"}
     if unknown:
         raise ValueError(f"arrays are in the order of C and can be written to; 'requirements' has {sorted(unknown)}.")
-    found = asarray(a, dtype)
+    found = asarray(a, dtype, like=like)
     return found.copy() if names & {"O", "OWNDATA"} and found is a else found
 
 
@@ -82,21 +94,22 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Array:
 
 
 @public
-def fromfunction(function: Callable[..., Any], shape: Sequence[int], *, dtype: Any = float, **kwargs: Any) -> Array:
+def fromfunction(function: Callable[..., Any], shape: Sequence[int], *, dtype: Any = float, like: Any = None,
+                 **kwargs: Any) -> Array:
     """What a function makes of the arrays of positions along each axis. Lazy; differentiable."""
-    return function(*indices(tuple(shape), dtype=dtype), **kwargs)
+    return function(*[_placed(positions, like=like) for positions in indices(tuple(shape), dtype=dtype)], **kwargs)
 
 
 @public
-def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1) -> Array:
+def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1, *, like: Any = None) -> Array:
     """An array of one axis of what an iterator of numbers yields."""
-    return xp.asarray(np.fromiter(iter, of_type(dtype).numpy, count))
+    return _placed(xp.asarray(np.fromiter(iter, of_type(dtype).numpy, count)), like=like)
 
 
 @public
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0, *, like: Any = None) -> Array:
     """An array of one axis, a copy of the bytes of a buffer."""
-    return xp.asarray(np.frombuffer(buffer, of_type(dtype).numpy, count, offset))
+    return _placed(xp.asarray(np.frombuffer(buffer, of_type(dtype).numpy, count, offset)), like=like)
 
 
 # --- filled arrays ---------------------------------------------------------------------------------------------------
@@ -109,71 +122,78 @@ def _shape(shape: Any) -> Any:
 
 
 @public
-def zeros(shape: Shape, dtype: Any = None, order: str = "C") -> Array:
-    """An array of zeros. Lazy."""
-    return xp.zeros(_shape(shape), dtype=dtype)
+def zeros(shape: Shape, dtype: Any = None, order: str = "C", *, device: str | None = None, like: Any = None) -> Array:
+    """An array of zeros, on a ``device``, or that of an array that it is to be ``like``. Lazy."""
+    return _placed(xp.zeros(_shape(shape), dtype=dtype), device, like)
 
 
 @public
-def ones(shape: Shape, dtype: Any = None, order: str = "C") -> Array:
-    """An array of ones. Lazy."""
-    return xp.ones(_shape(shape), dtype=dtype)
+def ones(shape: Shape, dtype: Any = None, order: str = "C", *, device: str | None = None, like: Any = None) -> Array:
+    """An array of ones, on a ``device``, or that of an array that it is to be ``like``. Lazy."""
+    return _placed(xp.ones(_shape(shape), dtype=dtype), device, like)
 
 
 @public
-def empty(shape: Shape, dtype: Any = None, order: str = "C") -> Array:
-    """An array whose elements are to be set; they are zeros. Lazy."""
-    return xp.zeros(_shape(shape), dtype=dtype)
+def empty(shape: Shape, dtype: Any = None, order: str = "C", *, device: str | None = None, like: Any = None) -> Array:
+    """An array whose elements are to be set; they are zeros, on a ``device``, or that of an array that it is to be
+    ``like``. Lazy."""
+    return _placed(xp.zeros(_shape(shape), dtype=dtype), device, like)
 
 
 @public
-def full(shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C") -> Array:
-    """An array of a shape whose elements are those of ``fill_value``, which is broadcast. Lazy; differentiable."""
+def full(shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, device: str | None = None,
+         like: Any = None) -> Array:
+    """An array of a shape whose elements are those of ``fill_value``, which is broadcast, on a ``device``, or that of
+    an array that it is to be ``like``. Lazy; differentiable."""
     sizes = _shape(shape)
     if is_number(fill_value):
-        return xp.full(sizes, fill_value, dtype=dtype)
+        return _placed(xp.full(sizes, fill_value, dtype=dtype), device, like)
     found = xp.broadcast_to(array_of(fill_value), sizes if isinstance(sizes, tuple) else (sizes,))
-    return found if dtype is None else found.astype(dtype)
+    return _placed(found if dtype is None else found.astype(dtype), device, like)
 
 
-def _like(a: Any, value: Any, dtype: Any, shape: Any) -> Array:
+def _like(a: Any, value: Any, dtype: Any, shape: Any, device: str | None) -> Array:
     like = array_of(a)
-    return full(like.shape if shape is None else shape, value, like.dtype if dtype is None else dtype)
+    return full(like.shape if shape is None else shape, value, like.dtype if dtype is None else dtype, device=device)
 
 
 @public
-def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Array:
+def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+               device: str | None = None) -> Array:
     """An array of zeros of the shape and the type of another one. Lazy."""
-    return _like(a, 0, dtype, shape)
+    return _like(a, 0, dtype, shape, device)
 
 
 @public
-def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Array:
+def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+              device: str | None = None) -> Array:
     """An array of ones of the shape and the type of another one. Lazy."""
-    return _like(a, 1, dtype, shape)
+    return _like(a, 1, dtype, shape, device)
 
 
 @public
-def empty_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Array:
+def empty_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+               device: str | None = None) -> Array:
     """An array of the shape and the type of another one whose elements are to be set; they are zeros. Lazy."""
-    return _like(a, 0, dtype, shape)
+    return _like(a, 0, dtype, shape, device)
 
 
 @public
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True,
-              shape: Any = None) -> Array:
+              shape: Any = None, *, device: str | None = None) -> Array:
     """An array of the shape and the type of another one whose elements are those of ``fill_value``. Lazy."""
     like = array_of(a)
     if is_number(fill_value) and like.dtype.kind in "iu" and dtype is None:
         fill_value = int(fill_value.real)
-    return _like(a, fill_value, dtype, shape)
+    return _like(a, fill_value, dtype, shape, device)
 
 
 # --- ranges ----------------------------------------------------------------------------------------------------------
 
 
 @public
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Array:
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: str | None = None,
+           like: Any = None) -> Array:
     """``start``, ``start + step`` … before ``stop``; from 0 to the only argument. Lazy; arguments that are arrays are
     evaluated."""
     given = [array_of(value) for value in (start, stop, step) if isinstance(value, (Array, np.ndarray, np.generic))]
@@ -181,7 +201,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
         dtype = xp.result_type(xp.int64, *given)
     start, stop, step = (value.item() if isinstance(value, (Array, np.ndarray)) else value
                          for value in (start, stop, step))
-    return xp.arange(start, stop, step, dtype=dtype)
+    return _placed(xp.arange(start, stop, step, dtype=dtype), device, like)
 
 
 def _spaced(start: Any, stop: Any, num: int, endpoint: bool, axis: int) -> Array:
@@ -201,7 +221,7 @@ def _spaced(start: Any, stop: Any, num: int, endpoint: bool, axis: int) -> Array
 
 @public
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
-             axis: int = 0) -> Any:
+             axis: int = 0, *, device: str | None = None) -> Any:
     """``num`` numbers at equal distances from ``start`` to ``stop``, which is one of them if ``endpoint``; with
     ``retstep`` the distance, too. Both may be arrays: numbers lie along a new ``axis``. Lazy; differentiable."""
     if is_number(start) and is_number(stop) and not axis:
@@ -210,6 +230,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
         found = _spaced(start, stop, num, endpoint, axis)
     if dtype is not None:
         found = (xp.floor(found) if of_type(dtype).kind in "iu" else found).astype(dtype)
+    found = _placed(found, device)
     if not retstep:
         return found
     steps = num - 1 if endpoint else num
@@ -244,21 +265,22 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
 
 
 @public
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str = "C") -> Array:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str = "C", *, device: str | None = None,
+        like: Any = None) -> Array:
     """A matrix with ones on the diagonal ``k`` places above the main one. Lazy."""
-    return xp.eye(N, M, k=k, dtype=dtype)
+    return _placed(xp.eye(N, M, k=k, dtype=dtype), device, like)
 
 
 @public
-def identity(n: int, dtype: Any = None) -> Array:
+def identity(n: int, dtype: Any = None, *, like: Any = None) -> Array:
     """A square matrix with ones on the diagonal. Lazy."""
-    return xp.eye(n, dtype=dtype)
+    return _placed(xp.eye(n, dtype=dtype), like=like)
 
 
 @public
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Array:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, like: Any = None) -> Array:
     """A matrix of ones on and below a diagonal, zeros above. Lazy."""
-    return xp.tril(xp.ones((N, N if M is None else M), dtype=dtype), k=k)
+    return _placed(xp.tril(xp.ones((N, N if M is None else M), dtype=dtype), k=k), like=like)
 
 
 def _matrix(m: Any) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import string
 from collections.abc import Sequence
 from typing import Any
@@ -183,10 +184,22 @@ def _arranged(term: str, array: Array, wanted: str) -> Array:
         array.shape[term.index(label)] if label in term else 1 for label in wanted])) if wanted else array
 
 
+def _matrix(term: str, array: Array, shared: str, rows: str, columns: str) -> Array:
+    """The array as matrices, one for each position along the shared axes, as they lie, or transposed views of them: not
+    all orders of several axes are views. A vector, if there is a matrix without rows or without columns."""
+    batch, height, width = (tuple([array.shape[term.index(label)] for label in labels])
+                            for labels in (shared, rows, columns))
+    if not (shared + rows and shared + columns):
+        return _arranged(term, array, rows + columns).reshape(-1)
+    if term == shared + columns + rows:
+        return xp.matrix_transpose(array.reshape((*batch, math.prod(width), math.prod(height))))
+    return _arranged(term, array, shared + rows + columns).reshape((*batch, math.prod(height), math.prod(width)))
+
+
 def _pair(first: tuple[str, Array], second: tuple[str, Array], kept: set[str], sizes: dict[str, int]) -> \
         tuple[str, Array]:
-    """The product of two terms, summed over labels that are in both and not needed: as a product of matrices where both
-    have labels of their own."""
+    """The product of two terms, summed over labels that are in both and not needed: as a product of matrices, or of a
+    matrix and a vector, where one has labels of its own."""
     a_term, a = _single(first[0], first[1], kept | set(second[0]))
     b_term, b = _single(second[0], second[1], kept | set(first[0]))
     both = [label for label in a_term if label in b_term]
@@ -196,13 +209,10 @@ def _pair(first: tuple[str, Array], second: tuple[str, Array], kept: set[str], s
     b_own = "".join(label for label in b_term if label not in a_term)
     inner_ = "".join(summed)
     whole = all(a.shape[a_term.index(label)] == b.shape[b_term.index(label)] == sizes[label] for label in both)
-    if summed and a_own and b_own and whole and a.dtype.kind in "iufc" and b.dtype.kind in "iufc":
+    if summed and (a_own or b_own) and whole and a.dtype.kind in "iufc" and b.dtype.kind in "iufc":
         batch = tuple([sizes[label] for label in shared])
-        rows, columns, middle = (int(np.prod([array.shape[term.index(label)] for label in labels], dtype=np.int64))
-                                 for labels, term, array in ((a_own, a_term, a), (b_own, b_term, b),
-                                                             (inner_, a_term, a)))
-        left = _arranged(a_term, a, shared + a_own + inner_).reshape((*batch, rows, middle))
-        right = _arranged(b_term, b, shared + inner_ + b_own).reshape((*batch, middle, columns))
+        left = _matrix(a_term, a, shared, a_own, inner_)
+        right = _matrix(b_term, b, shared, inner_, b_own)
         shape = (*batch, *[a.shape[a_term.index(label)] for label in a_own],
                  *[b.shape[b_term.index(label)] for label in b_own])
         return shared + a_own + b_own, xp.matmul(left, right).reshape(shape)

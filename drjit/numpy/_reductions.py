@@ -64,6 +64,22 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, ou
     return into(out, xp.cumulative_prod(array_of(x), axis=axis, dtype=dtype, include_initial=include_initial))
 
 
+def _weights(weights: Any, array: Array, axis: Axis) -> Array:
+    """Weights of the elements of an array, which may be given for some axes: with as many axes as the array."""
+    given = array_of(weights)
+    if given.shape == array.shape:
+        return given
+    if axis is None:
+        raise TypeError(f"'axis' must be given for weights of the shape {given.shape}, which is not that of 'a', "
+                        f"{array.shape}.")
+    places = axes_of(axis, array.ndim)
+    if given.shape != tuple([array.shape[place] for place in places]):
+        raise ValueError(f"weights of the shape {given.shape} do not go with the axes {places} of the shape "
+                         f"{array.shape}.")
+    order = np.argsort(places)
+    return given.transpose(*order).reshape(tuple([n if k in places else 1 for k, n in enumerate(array.shape)]))
+
+
 @public
 def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
     """The mean over axes, weighted by ``weights`` of the same shape, or of that of the axis; with ``returned`` also the
@@ -73,17 +89,7 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
         found = array.mean(axis, keepdims=keepdims)
         count = array.size if axis is None else math.prod([array.shape[k] for k in axes_of(axis, array.ndim)])
         return (found, xp.full_like(found, float(count))) if returned else found
-    given = array_of(weights)
-    if given.shape != array.shape:
-        if axis is None:
-            raise TypeError(f"'axis' must be given for weights of the shape {given.shape}, which is not that of 'a', "
-                            f"{array.shape}.")
-        places = axes_of(axis, array.ndim)
-        if given.shape != tuple([array.shape[place] for place in places]):
-            raise ValueError(f"weights of the shape {given.shape} do not go with the axes {places} of the shape "
-                             f"{array.shape}.")
-        order = np.argsort(places)
-        given = given.transpose(*order).reshape(tuple([n if k in places else 1 for k, n in enumerate(array.shape)]))
+    given = _weights(weights, array, axis)
     total = xp.sum(xp.broadcast_to(given, array.shape), axis=axis, keepdims=keepdims)
     products = array * given
     found = xp.sum(products, axis=axis, keepdims=keepdims, dtype=None if products.dtype.kind in "fc" else xp.float64)
@@ -301,34 +307,37 @@ def _closest(place: Array) -> Array:
 
 @public
 def quantile(a: Any, q: Any, axis: Axis = None, out: Array | None = None, overwrite_input: bool = False,
-             method: str = "linear", keepdims: bool = False) -> Array:
+             method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> Array:
     """The element below which a share ``q`` of the elements over axes lies, of an order that is interpolated as
-    ``method`` says, by NumPy's names; NaN if there is one. The axes of ``q`` come first. Lazy; differentiable.
+    ``method`` says, by NumPy's names; NaN if there is one. The axes of ``q`` come first. With ``weights`` as those of
+    ``average``, which ``method="inverted_cdf"`` knows alone, the first element up to which a share ``q`` of these lies.
+    Lazy; differentiable.
 
-    Raises a ``ValueError`` for shares that are not from 0 to 1, unless they are in an array of this module.
+    Raises a ``ValueError`` for shares that are not from 0 to 1, and weights that are negative or all zero, unless they
+    are in an array of this module, of which NaN comes then.
     """
-    return into(out, _quantile(_real(a), q, axis, method, keepdims, skip=False))
+    return into(out, _quantile(_real(a), q, axis, method, keepdims, False, weights))
 
 
 @public
 def percentile(a: Any, q: Any, axis: Axis = None, out: Array | None = None, overwrite_input: bool = False,
-               method: str = "linear", keepdims: bool = False) -> Array:
+               method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> Array:
     """As :func:`quantile`, with ``q`` in per cent. Lazy; differentiable."""
-    return into(out, _quantile(_real(a), _share(q), axis, method, keepdims, skip=False))
+    return into(out, _quantile(_real(a), _share(q), axis, method, keepdims, False, weights))
 
 
 @public
 def nanquantile(a: Any, q: Any, axis: Axis = None, out: Array | None = None, overwrite_input: bool = False,
-                method: str = "linear", keepdims: bool = False) -> Array:
+                method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> Array:
     """As :func:`quantile`, without NaN. Lazy; differentiable."""
-    return into(out, _quantile(_real(a), q, axis, method, keepdims, skip=True))
+    return into(out, _quantile(_real(a), q, axis, method, keepdims, True, weights))
 
 
 @public
 def nanpercentile(a: Any, q: Any, axis: Axis = None, out: Array | None = None, overwrite_input: bool = False,
-                  method: str = "linear", keepdims: bool = False) -> Array:
+                  method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> Array:
     """As :func:`percentile`, without NaN. Lazy; differentiable."""
-    return into(out, _quantile(_real(a), _share(q), axis, method, keepdims, skip=True))
+    return into(out, _quantile(_real(a), _share(q), axis, method, keepdims, True, weights))
 
 
 def _real(a: Any) -> Array:
@@ -343,25 +352,52 @@ def _share(q: Any) -> Any:
     return q / 100 if isinstance(q, Array) or is_number(q) else np.asarray(q) / 100
 
 
-def _quantile(a: Any, q: Any, axis: Axis, method: str, keepdims: bool, skip: bool) -> Array:
+def _weighted_positions(q: Array, weights: Array) -> Array:
+    """How many elements in order have less than a share of the weights up to them, those without weight in front
+    included. The axes of ``q`` come first, the last axis is that of the elements."""
+    sums = xp.cumulative_sum(weights, axis=-1)
+    parts = sums / sums[..., -1:]
+    return ((parts < q[..., None]) | (parts == 0)).sum(-1)
+
+
+def _quantile(a: Any, q: Any, axis: Axis, method: str, keepdims: bool, skip: bool, weights: Any = None) -> Array:
     if method not in _METHODS:
         raise ValueError(f"'method' must be one of {', '.join(map(repr, _METHODS))}, found {method!r}.")
+    if weights is not None:
+        if method != "inverted_cdf":
+            raise ValueError(f"weights are for the method 'inverted_cdf' only, found {method!r}.")
+        if not isinstance(weights, Array):
+            values = np.asarray(weights, dtype=float)
+            if not np.isfinite(values).all() or (values < 0).any() or not values.any():
+                raise ValueError("'weights' must be finite, not negative, and not all zero.")
     if not isinstance(q, Array) and not np.all((np.asarray(q) >= 0) & (np.asarray(q) <= 1)):
         raise ValueError(f"quantiles must be from 0 to 1, found {q!r}.")
     shares = array_of(q).astype(xp.float64)
     array, places = _last(a, axis)
-    ordered = xp.sort(array)
+    if weights is None:
+        ordered = xp.sort(array)
+    else:
+        order = xp.argsort(array, stable=True)
+        ordered = xp.take_along_axis(array, order)
+        given = xp.broadcast_to(_weights(weights, array_of(a), axis), array_of(a).shape)
+        given = xp.take_along_axis(_last(given, axis)[0].astype(xp.float64), order)
     size = array.shape[-1]
     if not size:
         return xp.full((*shares.shape, *array.shape[:-1]), math.nan, dtype=array.dtype)
     behind = (1,) * (array.ndim - 1)
     q_ = shares.reshape((*shares.shape, *behind))
     missing = xp.isnan(ordered)
-    if skip:
+    share: Any
+    if weights is not None:
+        below, share = _weighted_positions(q_, xp.where(missing, 0.0, given) if skip else given), xp.zeros_like(q_)
+        empty = missing.all(-1) if skip else missing[..., -1]
+        limit: Any = size - 1
+        below = xp.clip(below, 0, limit)
+    elif skip:
         count = (~missing).sum(-1)
         below, share = _positions(q_, xp.maximum(count, 1).astype(xp.float64), method)
         empty = count == 0
-        limit: Any = xp.maximum(count, 1) - 1
+        limit = xp.maximum(count, 1) - 1
     else:
         below, share = _positions(q_, float(size), method)
         empty = missing[..., -1]

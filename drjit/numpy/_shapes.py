@@ -56,9 +56,11 @@ may_share_memory = shares_memory
 
 
 @public
-def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Array:
-    """The elements as another data type. Lazy; differentiable between floating point types."""
-    return array_of(x).astype(dtype, copy=copy)
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Array:
+    """The elements as another data type, on a ``device`` if one is said. Lazy; differentiable between floating point
+    types."""
+    found = array_of(x).astype(dtype, copy=copy)
+    return found if device is None else found.to_device(device)
 
 
 @public

@@ -331,6 +331,28 @@ def test_few_elements_keep_what_is_computed_of_them_before_and_derivatives():
     assert dr.grad(tracked)[3:7].tolist() == [0, 7, 1, 0]
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("part", [lambda x: x, lambda x: x[:, 3:20], lambda x: x[::2], lambda x: x.T])
+def test_products_of_matrices_and_their_transposes_take_no_kernel(part, dtype):
+    xp.policy.eager = 8192
+    values = np.random.default_rng(0).normal(size=(600, 40)).astype(dtype)
+    x = xp.asarray(values)
+    whole, expected = part(x), part(values)
+    found = []
+    assert kernels(lambda: found.append(whole.T @ whole))[0] == 0
+    found = np.asarray(found[0])
+    # Sums of 600 products or fewer, each of numbers of order 1, in another order than NumPy's may be.
+    tolerance = 1e-10 if dtype == "float64" else 1e-3
+    np.testing.assert_allclose(found, expected.T @ expected, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(found, found.T, rtol=0, atol=tolerance)
+    x[0, 5] = values[0, 5] = 3
+    np.testing.assert_allclose(np.asarray(whole.T @ whole), expected.T @ expected, rtol=0, atol=tolerance)
+    dr.enable_grad(x)
+    dr.backward(xp.sum(part(x).T @ part(x)))
+    sums = 2 * expected.sum(axis=1, dtype="float64")[:, None] * np.ones(expected.shape)
+    np.testing.assert_allclose(part(np.asarray(dr.grad(x))), sums, rtol=0, atol=tolerance)
+
+
 @pytest.mark.parametrize("given_before", [False, True])
 def test_rows_agree_with_their_tensors_once_others_have_tensors_of_the_whole(given_before):
     xp.policy.eager = 8192

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 import pytest
 
+import drjit as dr
 import drjit.numpy as dnp
 
 INTEGERS, REAL = ["int32", "int64"], ["float32", "float64"]
@@ -146,6 +147,12 @@ GROUPS: dict[str, list[Row]] = {
                                  ["float64"]) for method in METHODS],
         (lambda np, a, b, v, t: (np.quantile(a, 0.4), np.percentile(a, 40, axis=0), np.percentile(v, [10, 90]),
                                  np.quantile(t, 0.7, axis=(0, 1), keepdims=True)), ["int64", "float64"]),
+        (lambda np, a, b, v, t: [function(*given, method="inverted_cdf", **options) for function, given, options in [
+            (np.quantile, (a, [0, 0.3, 1]), {"weights": numpy.arange(12.0).reshape(3, 4)}),
+            (np.percentile, (a, 50), {"weights": [0, 2, 1], "axis": 0}),
+            (np.quantile, (t, 0.6), {"weights": numpy.array([1, 0, 2]), "axis": 1, "keepdims": True}),
+            (np.nanquantile, (np.where(a > 2, np.nan, a), [0.2, 0.9]), {"weights": b * 0 + [1, 1, 2, 3], "axis": 1}),
+            (np.nanpercentile, (np.where(a > 2, np.nan, a), 70), {"weights": a * 0 + 2})]], ["int64", "float64"]),
         (lambda np, a, b, v, t: (np.nanquantile(np.where(t > 3, np.nan, t), 0.4, axis=2),
                                  np.nanpercentile(np.where(a == 2, np.nan, a), [20, 60], axis=1)), ["float64"]),
         (lambda np, a, b, v, t: (np.cov(a), np.cov(a, b), np.cov(v, bias=True), np.cov(a, rowvar=False, ddof=0),
@@ -232,7 +239,9 @@ GROUPS: dict[str, list[Row]] = {
             ("bij,bkj->bik", (t, t)), ("ij,jk,kl->il", (a, b.T, a)), ("i,ij,j->", (v[:3], a, v[:4])), ("ij,kl->",
                                  (a, b)),
             ("ij,ij", (a, b)), ("bij,bij->b", (t, t)), ("a...->...a", (t,)), ("ijk,kl,lm,mn->ijn", (t, b.T, a, b.T)),
-            ("i...,i...->...", (a, b))]], [*NUMBERS, "complex128"]),
+            ("i...,i...->...", (a, b)), ("ij,i->j", (a, v[:3])), ("i,ij->j", (v[:3], a)), ("ij,j->i", (a, v[:4])),
+            ("bij,b->ij", (t, v[:2])), ("bij,bi->j", (t, a[:2, :3])), ("bij,bj->bi", (t, a[:2])), ("bij,bi->bj", (
+                t, a[:2, :3])), ("ji,bij->b", (a.T, t)), ("ij,bij->bj", (a, t))]], [*NUMBERS, "complex128"]),
         (lambda np, a, b, v, t: (np.einsum(a, [0, 1], b, [2, 1], [0, 2]),
                                  np.einsum("ij,jk,kl", a, b.T, a, optimize=True)),
          NUMBERS),
@@ -349,6 +358,53 @@ def test_einsum_of_one_array_is_a_view_where_it_is_one_in_numpy(text):
         found[...] = found * 2 + 1
         expected[...] = expected * 2 + 1
     numpy.testing.assert_array_equal(numpy.asarray(x), a)
+
+
+@pytest.mark.parametrize("text", ["ij,i->j", "i,ij->j"])
+def test_einsum_of_a_matrix_and_a_vector_is_their_product(text):
+    """The kernel of the product, not one of all products of elements."""
+    values = numpy.arange(140000.0).reshape(2000, 70) % 7
+    x, v = dnp.asarray(values), dnp.ones(2000) * 1
+    dr.eval(x, v)
+    launched = []
+    for product in (lambda: dnp.einsum(text, *((x, v) if text[1] == "j" else (v, x))), lambda: x.T @ v):
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+            dr.kernel_history_clear()
+            assert numpy.asarray(product()).tolist() == values.sum(axis=0).tolist()  # of small integers
+            launched.append([entry["hash"] for entry in dr.kernel_history() if "hash" in entry])
+    assert launched[0] == launched[1] != []
+
+
+CREATED = {"zeros": ((2,),), "ones": ((2,),), "full": ((2,), 3), "arange": (5,), "asarray": ([1, 2],),
+           "asanyarray": ([1, 2],), "eye": (3,), "ascontiguousarray": ([1.5],)}
+
+
+@pytest.mark.parametrize("name", CREATED)
+def test_new_arrays_are_on_a_device_and_like_others(name: str, eager: int) -> None:
+    function, of_numpy = getattr(dnp, name), getattr(numpy, name)
+    same(function(*CREATED[name], like=dnp.arange(3)), of_numpy(*CREATED[name], like=numpy.arange(3)))
+    assert isinstance(of_numpy(*CREATED[name], like=dnp.arange(3)), dnp.ndarray)
+    with pytest.raises(TypeError, match=r"drjit\.numpy\.\w+\(\): 'like' must be an array, found int"):
+        function(*CREATED[name], like=3)
+    if name != "ascontiguousarray":
+        same(function(*CREATED[name], device="cpu"), of_numpy(*CREATED[name], device="cpu"))
+        with pytest.raises(ValueError, match="no device 'tpu'"):
+            function(*CREATED[name], device="tpu")
+
+
+def test_arrays_like_others_may_be_on_their_device() -> None:
+    x = dnp.arange(3.0)
+    for name in ("zeros_like", "ones_like", "empty_like"):
+        assert getattr(dnp, name)(x, device="cpu").device == "cpu"
+    assert dnp.full_like(x, 2, device="cpu").tolist() == [2, 2, 2] and dnp.linspace(0, 1, 3, device=None).size == 3
+    assert dnp.linspace(0, 1, 3, retstep=True, device="cpu")[1] == 0.5
+    assert dnp.astype(x, "int32", device="cpu").tolist() == [0, 1, 2]
+    for found, expected in ((dnp.identity(2, like=x), numpy.eye(2)), (dnp.tri(2, like=x), numpy.tri(2)),
+                            (dnp.fromiter([1, 2], float, like=x), numpy.array([1.0, 2])),
+                            (dnp.array([1], like=x), numpy.array([1])),
+                            (dnp.fromfunction(lambda i, j: i + j, (2, 2), like=x), numpy.array([[0.0, 1], [1, 2]])),
+                            (dnp.frombuffer(bytes(8), like=x), numpy.zeros(1))):
+        same(found, expected)
 
 
 def test_accumulating_one_element_makes_an_array_of_its_own():

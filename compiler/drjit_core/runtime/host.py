@@ -25,8 +25,8 @@ from .elements import pack
 from .evaluation import evaluate
 
 __all__ = ["call_host", "copied", "exchange_of", "exported_view", "filled", "host_view", "import_copy", "import_shared",
-           "in_memory", "opaque", "opaque_all", "put_back", "read_bytes", "read_element", "rewritten", "set_bytes",
-           "set_element", "shown", "state_of", "sync", "unshared"]
+           "import_written", "in_memory", "opaque", "opaque_all", "put_back", "read_bytes", "read_element", "rewritten",
+           "set_bytes", "set_element", "shown", "state_of", "sync", "unshared"]
 
 
 def opaque(node: Node, where: int = 0) -> Node:
@@ -142,6 +142,17 @@ def import_copy(type_: int, data: Any, where: int | None = None) -> Node:
     buffer = backend.allocate(nbytes)
     backend.write(buffer, 0, view.tobytes() if nbytes <= _FEW else view.cast("B"))
     node = build.evaluated(type_, nbytes // itemsize, buffer, where)
+    if state.recording is not None:
+        state.recording.keep(node)
+    return node
+
+
+def import_written(type_: int, size: int, write: Callable[[Any], None], where: int | None = None) -> Node:
+    """An evaluated array whose bytes a function writes, all of them; it must keep no view of them. Of the backend that
+    :func:`import_copy` says."""
+    buffer = backend_of(where or 0).allocate(size * TYPES[type_].size)
+    set_bytes(write)(buffer, type_)
+    node = build.evaluated(type_, size, buffer, where)
     if state.recording is not None:
         state.recording.keep(node)
     return node
