@@ -759,7 +759,7 @@ class Inputs:
         for container, kind, items in self.entries():
             place = places.get(id(container), "")
             for key, value, counts in items:
-                if not counts:
+                if not counts or kind == CLASS and key in _TOLD and self.names is not None and key not in self.names:
                     continue
                 if container is self.tree:
                     path = ("args", "kwargs", "state")[key]

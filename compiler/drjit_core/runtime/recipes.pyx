@@ -263,10 +263,6 @@ def _id_of(Node node):
     return node.id
 
 
-def _place_in_plan(Node node):
-    return width_of(node), node.id
-
-
 @cython.final
 cdef class Recipes:
     """Straight kernels, steps and recipes of a backend."""
@@ -315,8 +311,8 @@ cdef class Recipes:
         cdef Node root
         cdef int64_t width
         cdef bint several = False
-        cdef list group
-        cdef Py_ssize_t position, count = len(roots)
+        cdef dict groups
+        cdef Py_ssize_t count = len(roots)
         width = width_of(<Node> roots[0])
         if count > 1:
             for root in roots:
@@ -326,15 +322,12 @@ cdef class Recipes:
             return self._run(roots, width, recorder)
         if not self.walk.are_straight(roots):  # then no kernel is launched
             return False
-        roots.sort(key=_place_in_plan)
-        position = 0
-        while position < count:
-            width = width_of(<Node> roots[position])
-            group = []
-            while position < count and width_of(<Node> roots[position]) == width:
-                group.append(roots[position])
-                position += 1
-            if not self._run(group, width, recorder):
+        groups = {}  # in the order of plans
+        for root in roots:
+            groups.setdefault(width_of(root), []).append(root)
+        root = None
+        for size, group in groups.items():
+            if not self._run(group, size, recorder):
                 raise AssertionError("a kernel was straight a moment ago, and is not any more")
         return True
 
