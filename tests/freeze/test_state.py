@@ -785,3 +785,19 @@ def test_what_copies_note_in_classes_counts_for_nothing(base: Any) -> None:
         copy.copy(Part())  # lets Python note the names of slots in the class
         copy.copy(Container())
     assert function.n_recordings == 1
+
+
+def test_copies_that_are_made_in_the_function_are_copies_in_replays() -> None:
+    @dr.freeze
+    def copies(x: Any) -> Any:
+        return copy.deepcopy(x), dr.opaque(x)
+
+    for first in (1, 2, 3):
+        x = Float(first, 2)
+        view = x.numpy()
+        found = copies(x)
+        view[0] = 7
+        assert np.array_equal(x, [7, 2])
+        for each in found:
+            assert np.array_equal(each, [first, 2])
+    assert copies.n_recordings == 1
