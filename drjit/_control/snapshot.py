@@ -347,6 +347,9 @@ class Snapshot:
             functions, owners = len(self.functions), len(self.owners)
             for owner in self.owners:
                 entries = vars(owner)
+                if isinstance(owner, type) and "__subclasses__" in names:
+                    for derived in list[Any](type.__subclasses__(owner)):
+                        self.add(derived)
                 computed = isinstance(owner, type) and (self.asks or not names.isdisjoint(COMPUTES_ATTRIBUTES))
                 for name in list(entries) if computed else names.intersection(entries):
                     for value in _functions_of(entries[name]):

@@ -222,13 +222,18 @@ class Frozen:
             return self._loaded.call(self, args, kwargs)
         inputs = self._looked_at(args, kwargs, found)
         tried: list[Entry] = []
+        anew: Entry | None = None
         while True:
             entry, values, arguments = self._look_up(inputs, tried)
             if entry is None:
                 return self._record(inputs)
+            if values is None:
+                confirmed = self._confirm(entry, inputs)
+                if confirmed is None:
+                    continue
+                entry, anew, results = confirmed
+                break
             with evaluation_lock:  # between the question and the launches, the number of threads stays the same
-                if values is None:
-                    values = entry.recording.terms(arguments)
                 results = entry.recording.run(arguments, values, not entry.settled)
             if results is not None:
                 break
@@ -238,7 +243,11 @@ class Frozen:
                 inputs.reason = core.UNLIKE_CONTENTS
                 tried.append(entry)
         if entry.derivatives and not entry.derivable(inputs.nodes, arguments, results):
-            return self._record(inputs)
+            if anew is None:
+                return self._record(inputs)
+            self._recordings += 1
+            self._enter(inputs, anew, entry)
+            return self._finish(anew, inputs, results)
         entry.use()
         entry.hits += 1
         self._plan(entry, inputs)
@@ -327,7 +336,8 @@ class Frozen:
     def _look_up(self, inputs: Inputs, tried: Sequence[Entry] = (), asked: bool = False) -> tuple[
             Entry | None, Any, list[core.Node]]:
         """A recording that is good for a call, with the values of its expressions and its arguments, but for those that
-        have been tried. If that is only ``asked``, nothing is traced, and nothing changes."""
+        have been tried; without values if sizes are others for the first time. If that is only ``asked``, nothing
+        changes."""
         nodes = [primal(node) for node in inputs.nodes]
         key = inputs.key
         entries = self._entries.get(key)
@@ -356,7 +366,7 @@ class Frozen:
                 inputs.reason = "what there is was recorded where " + of_places(values, entry.positions, inputs.path_of)
                 continue
             if sizes != entry.sizes and entry.general is None:
-                return (entry if asked else self._confirm(key, entry, inputs)), None, arguments
+                return entry, None, arguments
             return entry, values, arguments
         if not asked:
             last = max(entries, key=lambda each: each.used).baked
@@ -365,30 +375,33 @@ class Frozen:
                 self._opaque[inputs.described] = opaque
         return None, None, []
 
-    def _confirm(self, key: Any, entry: Entry, inputs: Inputs) -> Entry | None:
+    def _confirm(self, entry: Entry, inputs: Inputs) -> tuple[Entry, Entry | None, list[core.Node]] | None:
         """Trace the function for other sizes, too: if it launches the same, it does so for all that satisfy the guards.
 
-        A number that was computed from a size would be another one.
+        A number that was computed from a size would be another one. Returns the recording that is good for the call,
+        the one that was made anew if that is another, and the results; ``None`` if another thread has done it.
         """
         with _recording:
             if entry.general is not None:
-                return entry if entry.general else None
-            other = self._recorded(inputs, entry.baked)
+                return None
+            other, results = self._recorded(inputs, entry.baked)
             entry.general = entry.is_like(other)
             if entry.general:
-                return entry
+                if entry.settled is None and entry.recording.reads != other.recording.reads:
+                    entry.settled = True
+                return entry, other, results
             other.general = False
             self._recordings += 1
             inputs.reason = "sizes are used as numbers"
             self._enter(inputs, other, entry)
-            return other
+            return other, None, results
 
     def _settle(self, entry: Entry, inputs: Inputs) -> None:
         """Find out whether a recording is good for any sizes that follow from contents, when they differ first."""
         with _recording:
             if entry.settled is not None:
                 return
-            other = self._recorded(inputs, entry.baked)
+            other, _ = self._recorded(inputs, entry.baked)
             entry.settled = entry.is_like(other)
             if not entry.settled:
                 other.settled = False
@@ -412,19 +425,19 @@ class Frozen:
                 changed = self._record_opaque(inputs, names, previous)
                 if changed is not None:
                     return self._finish(*changed)
-            holder: list[Any] = []
+            self._recordings += 1
             try:
-                entry = self._recorded(inputs, self._constants(inputs), holder)
+                entry, results = self._recorded(inputs, self._constants(inputs))
             except Exception:
                 if not self._routes:
                     raise
                 # perhaps because numbers are arrays: then they are none any more
-                self._routes, self._recordings = (), self._recordings - 1
+                self._routes = ()
                 args, kwargs, found = inputs.tree
                 inputs = self._looked_at(args, kwargs, found)
-                entry = self._recorded(inputs, self._constants(inputs), holder)
+                entry, results = self._recorded(inputs, self._constants(inputs))
             self._enter(inputs, entry, previous)
-        return self._finish(entry, inputs, holder)
+        return self._finish(entry, inputs, results)
 
     def _constants(self, inputs: Inputs) -> dict[int, Any]:
         """The literals that are built into a recording, and what nobody can use."""
@@ -513,8 +526,8 @@ class Frozen:
             changed = self._looked_at(args, kwargs, found)
             if len(changed.arrays) == len(inputs.arrays):
                 raise TypeError("there is no array that says what they are")
-            results: list[Any] = []
-            entry = self._recorded(changed, self._constants(changed), results)
+            self._recordings += 1
+            entry, results = self._recorded(changed, self._constants(changed))
             if len(routes) > len(before[1]) and routes[-1][2] is not None:
                 if entry.recording.pins_values:
                     raise TypeError("each value would have a recording")
@@ -596,10 +609,9 @@ class Frozen:
         nearest = min(entries, key=lambda each: distance(each.words, now))
         return f"{self._name}() would be recorded again: {difference(nearest.words, now, inputs.reason)}."
 
-    def _recorded(self, inputs: Inputs, baked: dict[int, Any], results: list[Any] | None = None) -> Entry:
-        """Call the function, and record what it launches; objects are as before afterwards."""
-        if results is not None:
-            self._recordings += 1
+    def _recorded(self, inputs: Inputs, baked: dict[int, Any]) -> tuple[Entry, list[core.Node]]:
+        """Call the function, and record what it launches; objects are as before afterwards. Returns the results, too.
+        """
         inputs.begin()
         positions = [position for position in range(len(inputs.nodes)) if position not in baked]
         arguments = [primal(inputs.nodes[position]) for position in positions] + _gradients(inputs.nodes)
@@ -618,9 +630,7 @@ class Frozen:
                 except Exception as error:  # of use to those only who ask for this mode
                     entry.failures[mode] = str(error)
         outcome.settle()
-        if results is not None:
-            results += found
-        return entry
+        return entry, found
 
     def _traced(self, inputs: Inputs, positions: Sequence[int], arguments: Sequence[core.Node], mode: int,
                 outcomes: list[Outcome], seeds: int = 0) -> tuple[core.Recording, list[core.Node]]:

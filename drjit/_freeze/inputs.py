@@ -152,13 +152,33 @@ _AROUND: dict[str, Callable[[], Any]] = {
     "Decimal": _context_of_decimals, "log_level": core.log_level, "getcwd": os.getcwd}
 
 
-def _around(names: set[str], owners: Sequence[Any]) -> list[tuple[Callable[[], Any], Any]]:
+#: What classes are called, which texts of them and of their objects tell without asking for it by name.
+_TOLD = frozenset(("__module__", "__name__", "__qualname__"))
+#: What functions are called, and what is said of them.
+_DESCRIBING = ("__annotations__", "__doc__", "__module__", "__name__", "__qualname__")
+
+
+def _derived_from(cls: Any) -> Any:
+    """The classes that are derived from a class at once."""
+    return tuple(map(_Same, type.__subclasses__(cls)))
+
+
+def _text_of(function: Any, name: str) -> str:
+    return repr(getattr(function, name))
+
+
+def _around(names: set[str], computed: bool, snapshot: Snapshot) -> list[tuple[Callable[[], Any], Any]]:
     """What functions can find around them, with how: also which classes have been registered as derived from abstract
-    ones, if there are such."""
+    ones, if there are such, or are derived from others; and what functions are called. Names may be ``computed``."""
     found = {id(read): read for name, read in _AROUND.items() if name in names}
-    if any(isinstance(owner, ABCMeta) for owner in owners):
+    if any(isinstance(owner, ABCMeta) for owner in snapshot.owners):
         found[0] = get_cache_token
-    return [(read, read()) for read in found.values()]
+    reads = list(found.values())
+    if "__subclasses__" in names:
+        reads += [functools.partial(_derived_from, owner) for owner in snapshot.owners if isinstance(owner, type)]
+    reads += [functools.partial(_text_of, function, name) for name in _DESCRIBING if computed or name in names
+              for function in snapshot.functions]
+    return [(read, read()) for read in reads]
 
 
 def kept_by(function: Any) -> frozenset[Any]:
@@ -383,7 +403,7 @@ class Inputs:
         names = set[str]().union(*map(_names_in, snapshot.codes))
         #: The names that functions mention; ``None`` if they may mention any.
         self.names = None if snapshot.asks or names & COMPUTES_ATTRIBUTES else names
-        self.around = _around(names, snapshot.owners)
+        self.around = _around(names, self.names is None, snapshot)
         self._items = list(self._entries())
         parts: Any = tuple([self._part(container, kind, [item for item in items if item[2]])
                             for container, kind, items in self.entries()])
@@ -449,8 +469,9 @@ class Inputs:
             else:
                 some = names is not None and (kind == CLASS or kind == MODULE or kind == OBJECT
                                               and not _counts_in_full(type(container)))
-                yield container, kind, [(held[place], held[place + 1], not some or held[place] in names)  # type: ignore[operator]
-                                        for place in range(position, position + content, 2)]
+                yield container, kind, [
+                    (held[place], held[place + 1], not some or held[place] in names or  # type: ignore[operator]
+                     kind == CLASS and held[place] in _TOLD) for place in range(position, position + content, 2)]
                 position += content
 
     def _part(self, container: Any, kind: int, items: Sequence[tuple[Any, Any, bool]]) -> Any:
@@ -738,7 +759,7 @@ class Inputs:
         for container, kind, items in self.entries():
             place = places.get(id(container), "")
             for key, value, counts in items:
-                if not counts:
+                if not counts or kind == CLASS and key in _TOLD and self.names is not None and key not in self.names:
                     continue
                 if container is self.tree:
                     path = ("args", "kwargs", "state")[key]

@@ -285,9 +285,11 @@ def opaque(dtype: Any = ..., value: Any = ..., shape: int | Sequence[int] = 1, *
     result = transform("drjit.opaque", lambda leaf: wrap_like(leaf, type(leaf), list(leaf._nodes()))
                        if isinstance(leaf, ArrayBase) and leaf._dynamic else leaf, dtype)
     make_opaque(result)
+    copied = core.copied if core.state.recording is None else core.unshared
     for leaf in leaves(result, "drjit.opaque"):
         if isinstance(leaf, ArrayBase) and leaf._dynamic:
-            leaf._replace([core.copied(node) for node in leaf._nodes()])
+            leaf._replace(list(map(copied, leaf._nodes())))
+    make_opaque(result)  # what is copied while something is recorded
     return result
 
 

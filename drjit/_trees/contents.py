@@ -83,14 +83,21 @@ def _entry_of(array: Any, key: int) -> tuple[Any, Any]:
     raise IndexError(key)
 
 
+#: The attributes that classes do not keep where they keep others.
+_NAMES = [(name, vars(type)[name]) for name in ("__name__", "__qualname__")]
+
+
 def entries_of(container: Any, kind: int) -> dict[Any, Any]:
-    """The entries of a dictionary, the attributes of an object or a class (but for what Python notes there when it
-    copies objects), the variables of a generator that waits, or those of a module that hold arrays."""
+    """The entries of a dictionary, the attributes of an object or a class (with its names, and but for what Python
+    notes there when it copies objects), the variables of a generator that waits, or those of a module that hold
+    arrays."""
     if kind == DICT:
         return container if type(container) is dict else dict(container.items())
     if kind == CLASS:
         found: dict[Any, Any] = vars(container).copy()
         found.pop("__slotnames__", None)
+        for name, attribute in _NAMES:
+            found.setdefault(name, attribute.__get__(container))
         return found
     if kind == MODULE:
         return _module_variables(container)
@@ -326,7 +333,7 @@ _local, _set_attribute = threading.local, object.__setattr__
 
 def has_attribute(container: Any, kind: int, key: str) -> bool:
     """Whether an object or a class has an attribute of its own."""
-    return key in (vars(container) if kind == CLASS else attributes_of(container))
+    return key in (entries_of(container, kind) if kind == CLASS else attributes_of(container))
 
 
 def _owner_of_attributes(container: Any) -> Any:

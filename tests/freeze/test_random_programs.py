@@ -291,10 +291,10 @@ def sizes_of(key: dict[str, str]) -> int:
 def compare_launches(number: int) -> int:
     """Compare what replays launch with what recordings of the same calls do; returns how many replays there were.
 
-    A recording launches derivatives as well, behind the results; where sizes differ for the first time, a call is
-    recorded to be compared, and replayed then. What turns out not to be good for the derivatives of a call has been
-    launched in vain, and the call is recorded. One that was recorded for several sizes launches a kernel for each,
-    also where these happen to be one.
+    A recording launches derivatives as well, behind the results; so do calls where sizes differ for the first time,
+    which are recorded to be compared. What turns out not to be good for the derivatives of a call has been launched in
+    vain, and the call is recorded. One that was recorded for several sizes launches a kernel for each, also where these
+    happen to be one.
     """
     kind, seed = case_of(number)
     one, other = KINDS[kind][0](seed), KINDS[kind][0](seed)

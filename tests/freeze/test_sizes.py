@@ -136,3 +136,17 @@ def test_slices_that_are_the_array_share_its_variable() -> None:
             dr.backward_to(x)
             assert dr.grad(x).numpy().tolist() == [2.0] * n if n <= 3 else [3.0] * 3 + [1.0] * (n - 3), (n, function)
     assert frozen.n_recordings == 2
+
+
+def test_launches_have_one_order_whichever_sizes_are_larger() -> None:
+    @dr.freeze
+    def both(x: Any, weights: Any) -> Any:
+        return x * 2, weights * 3, dr.sum(x) * weights
+
+    weights = dr.opaque(Float, 0.5, 8)
+    for size in (4, 16, 2, 70_000, 9):
+        x = dr.arange(Float, size) + 0.5
+        found = both(x, weights)
+        for one, other in zip(found, (x * 2, weights * 3, dr.sum(x) * weights), strict=True):
+            assert np.allclose(one, other, rtol=1e-5)  # sums of one kernel, and of another one
+    assert both.n_recordings == 1

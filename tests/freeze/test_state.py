@@ -631,6 +631,70 @@ def test_classes_may_come_to_derive_from_others() -> None:
     assert frozen.n_recordings == 2
 
 
+@pytest.mark.parametrize("read", [
+    lambda cls: cls.__name__, lambda cls: type(cls()).__qualname__, lambda cls: cls.__module__, lambda cls: cls.__doc__,
+    lambda cls: cls.mro()[0].__name__, lambda cls: getattr(cls, "__na" + "me__"), lambda cls: f"{cls}",
+    lambda cls: repr(cls()).split()[0], lambda cls: cls.method.__name__, lambda cls: cls.method.__doc__,
+    lambda cls: str(cls.method.__annotations__), lambda cls: cls().named()])
+def test_what_classes_and_functions_are_called_counts(read: Callable[[Any], str]) -> None:
+    class Owner:
+        """A text."""
+
+        def method(self) -> None:
+            """Another one."""
+
+        @classmethod
+        def named(cls) -> str:
+            return cls.__name__
+
+    owner: Any = Owner
+    frozen = dr.freeze(lambda x: x * len(read(owner)))
+    for text in ("one", "one", "a longer one", "one"):
+        for each in (Owner, Owner.method):
+            each.__name__ = each.__qualname__ = each.__doc__ = each.__module__ = text
+        owner.method.__annotations__ = {"return": text}
+        assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * len(read(owner)))
+    assert frozen.n_recordings == 2
+
+
+def test_functions_that_rename_classes_do_so_in_replays() -> None:
+    class Owner:
+        pass
+
+    @dr.freeze
+    def rename(x: Any, text: str) -> Any:
+        Owner.__name__ = text
+        return x * len(Owner.__name__)
+
+    for k in (1, 2, 1, 2):
+        Owner.__name__ = "before"
+        assert np.array_equal(rename(Float(1, 2), "a" * k), Float(1, 2) * k)
+        assert Owner.__name__ == "a" * k
+    assert rename.n_recordings == 2
+
+
+def test_classes_that_are_derived_from_others_count() -> None:
+    class Owner:
+        pass
+
+    class One(Owner):
+        scale = 1.0
+
+    @dr.freeze
+    def scaled(x: Any) -> Any:
+        for cls in Owner.__subclasses__():
+            x = x * cls.scale
+        return x
+
+    assert np.array_equal(scaled(Float(1, 2)), Float(1, 2))
+    One.scale = 3.0
+    assert np.array_equal(scaled(Float(1, 2)), Float(3, 6))
+    two = type("Two", (Owner,), {"scale": 2.0})
+    assert np.array_equal(scaled(Float(1, 2)), Float(6, 12))
+    two.scale = 3.0  # type: ignore[attr-defined]
+    assert np.array_equal(scaled(Float(1, 2)), Float(9, 18))
+
+
 @pytest.mark.parametrize("make", [types.SimpleNamespace, lambda: types.ModuleType("settings")],
                          ids=["object", "module"])
 def test_attributes_whose_names_are_computed_count(make: Callable[[], Any]) -> None:
@@ -721,3 +785,19 @@ def test_what_copies_note_in_classes_counts_for_nothing(base: Any) -> None:
         copy.copy(Part())  # lets Python note the names of slots in the class
         copy.copy(Container())
     assert function.n_recordings == 1
+
+
+def test_copies_that_are_made_in_the_function_are_copies_in_replays() -> None:
+    @dr.freeze
+    def copies(x: Any) -> Any:
+        return copy.deepcopy(x), dr.opaque(x)
+
+    for first in (1, 2, 3):
+        x = Float(first, 2)
+        view = x.numpy()
+        found = copies(x)
+        view[0] = 7
+        assert np.array_equal(x, [7, 2])
+        for each in found:
+            assert np.array_equal(each, [first, 2])
+    assert copies.n_recordings == 1

@@ -418,6 +418,11 @@ def _row_of_result(node: Node, used: Iterable[Node | None], stages: dict[int, in
 # --- claiming --------------------------------------------------------------------------------------------------------
 
 
+def _place(kernel: Kernel) -> tuple[int, int]:
+    """The place of a kernel among all: whatever sizes there are, a program has the same order."""
+    return kernel.stage, kernel.outputs[0].id
+
+
 #: What a kernel is found by while it is planned: stage, width, length of rows (0: any), rows that are reduced to one
 #: (0: none), and of how many elements or rows at a time, or minus the number of a step.
 _Key = tuple[int, int, int, int, int]
@@ -449,7 +454,7 @@ class _Planner:
             self.claim(self.kernels[key])
         for kernel in self.kernels.values():  # program order of the writes, whatever order they were found in
             kernel.outputs.sort(key=_id)
-        return [self.kernels[key] for key in sorted(self.kernels)]
+        return sorted(self.kernels.values(), key=_place)
 
     def store(self, node: Node) -> None:
         """Make a node an output of the kernel of its stage and width."""

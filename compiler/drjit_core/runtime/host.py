@@ -239,6 +239,8 @@ def unshared(node: Node) -> Node:
     """A node with the same values that nobody else can change: a copy of memory that is imported or exported."""
     if node.kind == DUAL:
         return _with_derivative(node, unshared(without(node)))
+    if node.kind == EVALUATED and state.recording is not None:  # what replays are given, others may see
+        return trace.opaque(node, node.where)
     if node.kind != EVALUATED or not (node.payload.read_only or node.payload.exported):
         return node
     return copied(node)

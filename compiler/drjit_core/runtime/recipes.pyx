@@ -21,12 +21,12 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from ..context cimport Context, current
-from ..ir.node cimport Node, become, blank_node
+from ..ir.node cimport Node, become, blank_node, new_id
 from .buffer cimport Buffer
 from .native cimport Entry, Native
 from .walk cimport Walk, bits_of, bytes_of, larger, width_of
 
-from ..codegen.signature import Role, decisions_of
+from ..codegen.signature import Role, straight_decisions
 from ..flags import EXCEPTIONAL as _EXCEPTIONAL_FLAGS
 from ..ir.node import PARAMETER as _PARAMETER
 from ..ops import table
@@ -35,7 +35,7 @@ from ..passes.schedule import Kernel
 from . import explain
 from .launch import evaluate_by_kernels, launch as _launch_any
 from . import relaunch as _relaunch
-from .stages import Listener, note_releases
+from .stages import Facts, Listener, Stage, facts_of, leaves_of, note_releases
 from .steps import placed_passes as _placed_passes
 
 cdef extern from "Python.h":
@@ -44,7 +44,7 @@ cdef extern from "Python.h":
 cdef object _INPUT = Role.INPUT, _MEMORY = Role.MEMORY, _LITERAL = Role.LITERAL
 cdef long long _EXCEPTIONAL = _EXCEPTIONAL_FLAGS
 cdef int PARAMETER = _PARAMETER
-cdef int LITERAL = table.LITERAL, UNDEFINED = table.UNDEFINED, EVALUATED = table.EVALUATED
+cdef int LITERAL = table.LITERAL, BOUND = table.BOUND, UNDEFINED = table.UNDEFINED, EVALUATED = table.EVALUATED
 cdef int STEP = table.STEP, REDUCE = table.REDUCE
 cdef int INFO = logging.INFO
 
@@ -106,6 +106,7 @@ cdef class Recipe:
 
     cdef bytes key
     cdef list stages  # empty: there is no recipe
+    cdef list noted  # what these are made from, which recordings note; None: it does not tell all that these have to know
     cdef list made  # of each node that planning makes
     cdef bint exact  # whether the sizes are part of the key
     cdef list least, most  # bounds of the sizes, by their numbers
@@ -142,6 +143,14 @@ class _OfGraph(Listener):
         self.least, self.most = [0] * (walk.size_count + 1), [math.inf] * (walk.size_count + 1)
         self.sizes = {1: 0} | {walk.sizes[number]: number + 1 for number in range(walk.size_count)}
         self.fails = False
+
+    def begin(self, program, kernel):
+        """A program is about to be launched."""
+        self.facts = facts_of(program)
+        Listener.begin(self, program, kernel)
+        if all([node.id in self.places for node in self.facts.used()]):
+            self._begun.facts = self.facts.having(self.place_of)
+        self.facts = None  # planning asks who holds nodes
 
     def place_of(self, node):
         """The place of a node; one that has none is not told by the structure."""
@@ -185,7 +194,7 @@ class _OfGraph(Listener):
         self.fails = self.fails or program.checked
         if program.width > 1 and not program.domain.is_flat:
             self.exact = True
-        for decision in decisions_of(program):
+        for decision in self.facts.decisions:
             number = self.number(program.width if decision.memory is None else decision.memory.size)
             if number >= 0:
                 self.least[number] = max(self.least[number], decision.low)
@@ -211,17 +220,47 @@ class _OfGraph(Listener):
         if kept:
             recipe.used = note_releases(self.stages)
         recipe.stages = [recipes.load(stage) for stage in self.stages]
+        if all([stage.facts is not None or stage.kernel is None for stage in self.stages]):
+            recipe.noted = self.stages
         return recipe
+
+
+class _Both:
+    """Two listeners."""
+
+    def __init__(self, *listeners):
+        self.listeners = listeners
+
+    def allocated(self, node):
+        """An array without contents has got memory."""
+        for each in self.listeners:
+            each.allocated(node)
+
+    def begin(self, program, kernel):
+        """A program is about to be launched."""
+        for each in self.listeners:
+            each.begin(program, kernel)
+
+    def end(self):
+        """It has been launched."""
+        for each in self.listeners:
+            each.end()
+
+    def begin_step(self, step, operands, results):
+        """A step is about to be launched."""
+        for each in self.listeners:
+            each.begin_step(step, operands, results)
+
+    def end_step(self, results):
+        """It has been launched."""
+        for each in self.listeners:
+            each.end_step(results)
 
 
 # --- what is known of a backend's launches ---------------------------------------------------------------------------
 
 def _id_of(Node node):
     return node.id
-
-
-def _place_in_plan(Node node):
-    return width_of(node), node.id
 
 
 @cython.final
@@ -272,8 +311,8 @@ cdef class Recipes:
         cdef Node root
         cdef int64_t width
         cdef bint several = False
-        cdef list group
-        cdef Py_ssize_t position, count = len(roots)
+        cdef dict groups
+        cdef Py_ssize_t count = len(roots)
         width = width_of(<Node> roots[0])
         if count > 1:
             for root in roots:
@@ -283,15 +322,12 @@ cdef class Recipes:
             return self._run(roots, width, recorder)
         if not self.walk.are_straight(roots):  # then no kernel is launched
             return False
-        roots.sort(key=_place_in_plan)
-        position = 0
-        while position < count:
-            width = width_of(<Node> roots[position])
-            group = []
-            while position < count and width_of(<Node> roots[position]) == width:
-                group.append(roots[position])
-                position += 1
-            if not self._run(group, width, recorder):
+        groups = {}  # in the order of plans
+        for root in roots:
+            groups.setdefault(width_of(root), []).append(root)
+        root = None
+        for size, group in groups.items():
+            if not self._run(group, size, recorder):
                 raise AssertionError("a kernel was straight a moment ago, and is not any more")
         return True
 
@@ -344,13 +380,18 @@ cdef class Recipes:
         cdef Walk walk = self.walk
         cdef Node root
         cdef Py_ssize_t position
-        cdef list stored = [], reduced = [], words = [walk.parameters[position]
-                                                     for position in range(walk.parameter_count)]
+        cdef list stored = [], reduced = []
+        cdef object target = self.native.target
+        stage = Stage(entry.kernel, entry.course, width, count=walk.parameter_count, firsts=[0],
+                      words=[walk.parameters[position] for position in range(walk.parameter_count)])
         for position in range(len(roots)):
             root = <Node> roots[position]
             (reduced if root.kind == REDUCE else stored).append((root, walk.slots[position]))
-        recorder.begin_straight(self.native.target, entry.kernel, entry.course, width, words, order, sources,
-                                stored + reduced, walk.input_count, walk.streamed_bytes())
+        stored += reduced
+        stage.slots, stage.arrays = [slot for _, slot in stored], (walk.input_count, len(stored))
+        decisions = list(straight_decisions(target, width, order, walk.streamed_bytes()))
+        recorder.begin_known(target, stage, Facts(True, leaves_of(order, width), decisions, [], [], False), sources,
+                             [root for root, _ in stored])
         return True
 
     cdef bint _run_new(self, list roots, int64_t width, uint64_t h, object recorder) except -1:
@@ -437,6 +478,15 @@ cdef class Recipes:
             found.passes.append(one)
         return found
 
+    cdef bint _are_here(self, list operands) except -1:
+        """Whether arrays are in memory of the backend."""
+        cdef Node node
+        for node in operands:
+            if node.kind != EVALUATED or not isinstance(node.payload, Buffer) or \
+                    (<Buffer> node.payload).backend is not self.native.backend:
+                return False
+        return True
+
     cdef bint launch_step(self, object step, list operands, list results, list positions) except -1:
         """Launch a step, if its operands are in memory; whether it was done."""
         cdef Walk walk = self.walk
@@ -446,10 +496,9 @@ cdef class Recipes:
         cdef Buffer buffer
         cdef Py_ssize_t number, count = len(operands)
         cdef list structure = [step, self.native.look()], buffers = []
+        if not self._are_here(operands):
+            return False
         for node in operands:
-            if node.kind != EVALUATED or not isinstance(node.payload, Buffer) or \
-                    (<Buffer> node.payload).backend is not self.native.backend:
-                return False
             structure.append(node.type)
             structure.append(node.size)
             buffers.append(node.payload)
@@ -521,7 +570,7 @@ cdef class Recipes:
         self.met.add(h)
         return False
 
-    cdef bint _make_recipe(self, list roots, uint64_t h, bint exact) except -1:
+    cdef bint _make_recipe(self, list roots, uint64_t h, bint exact, object recorder) except -1:
         """Plan and launch what some nodes need, and make a recipe of it under the key that was made last, if that has
         come before; whether it was done."""
         cdef Recipe made, found
@@ -529,7 +578,7 @@ cdef class Recipes:
             return False
         key = self.walk.key_bytes()
         listener = _OfGraph(self.walk, exact)
-        evaluate_by_kernels(self.native.backend, roots, listener)
+        evaluate_by_kernels(self.native.backend, roots, listener if recorder is None else _Both(recorder, listener))
         made = listener.recipe(self, key)
         if made.exact and not exact:  # it turned out to be for these sizes only: the next are looked up by them, too
             made.stages = []
@@ -540,8 +589,9 @@ cdef class Recipes:
         self.recipes[h] = made
         return True
 
-    cdef bint run_recipe(self, list roots) except -1:
-        """Launch what some nodes need whose structure is known; make a recipe if it is not; whether it was done."""
+    cdef bint run_recipe(self, list roots, object recorder) except -1:
+        """Launch what some nodes need whose structure is known; make a recipe if it is not; whether it was done.  A
+        recorder notes it."""
         cdef Walk walk = self.walk
         cdef Node root, node
         cdef Recipe recipe
@@ -558,14 +608,14 @@ cdef class Recipes:
             h = walk.hash()
             recipe = self._recipe_of(h)
             if recipe is None:
-                return self._make_recipe(roots, h, False)
+                return self._make_recipe(roots, h, False, recorder)
         if recipe is None or recipe.exact:
             walk.add_sizes()
             h = walk.hash()
             recipe = self._recipe_of(h)
             if recipe is None:
-                return self._make_recipe(roots, h, True)
-        if not recipe.stages:
+                return self._make_recipe(roots, h, True, recorder)
+        if not recipe.stages or recorder is not None and recipe.noted is None:
             return False
         count = walk.place
         if recipe.used is not None:
@@ -578,13 +628,13 @@ cdef class Recipes:
             for number, type_, size, which in recipe.made:
                 node = blank_node()
                 node.kind = UNDEFINED
-                node.type, node.size = type_, size
+                node.type, node.size, node.id = type_, size, new_id()
                 if which >= 0:
                     node.size = walk.sizes[which - 1] if which else 1
                 held[number] = node
                 walk.nodes[number] = <PyObject*> node
             node = None
-        if not self._run_stages(recipe.stages, held, None):
+        if not self._run_stages(recipe.stages, held, None, recorder, recipe.noted):
             roots = [root for root in roots if (<Node> root).kind != EVALUATED]
             root = None
             held = None
@@ -608,7 +658,7 @@ cdef class Recipes:
             walk.nodes = <PyObject**> larger(walk.nodes, &walk.node_capacity, count, sizeof(PyObject*))
         for number in range(count):
             walk.nodes[number] = <PyObject*> nodes[number]
-        if not self._run_stages([stage.loaded or self.load(stage) for stage in steps], nodes, sizes):
+        if not self._run_stages([stage.loaded or self.load(stage) for stage in steps], nodes, sizes, None, None):
             raise AssertionError("operands of a step are not in memory")
 
     cdef LoadedStage load(self, object stage):
@@ -635,36 +685,51 @@ cdef class Recipes:
         stage.loaded = loaded
         return loaded
 
-    cdef bint _run_stages(self, list stages, list held, list sizes) except -1:
+    cdef bint _run_stages(self, list stages, list held, list sizes, object recorder, list noted) except -1:
         """Launch stages for the nodes of the walk, those that are held let go when nothing needs them any more, and the
-        sizes of the walk, or others; whether it could be done to the end."""
+        sizes of the walk, or others; whether it could be done to the end.  A recorder notes them."""
         cdef Walk walk = self.walk
         cdef LoadedStage stage
         cdef Node node
-        cdef Py_ssize_t place
+        cdef Py_ssize_t place, position = 0
+        cdef object known = None
         for stage in stages:
+            if noted is not None:
+                known = noted[position]
+                position += 1
             for place in stage.undefined:
                 node = <Node> walk.nodes[place]
                 if node.kind == UNDEFINED:
                     become(node, self.native.allocate(bytes_of(node)))
+                    if recorder is not None:
+                        recorder.allocated(node)
             node = None
             if stage.entry is not None:
                 if stage.width >= 0 and sizes is not None:
                     stage.units = sizes[stage.width]
                 elif stage.width >= 0:
                     stage.units = walk.sizes[stage.width - 1] if stage.width else 1
-                self._run_stage(stage)
-            elif stage.step is not None and not self.launch_step(
+                self._run_stage(stage, recorder, known)
+            elif stage.step is not None and not self._run_step(
                     stage.step, [<Node> walk.nodes[place] for place in stage.operands],
-                    [<Node> walk.nodes[place] for place in stage.outputs], stage.positions):
+                    [<Node> walk.nodes[place] for place in stage.outputs], stage.positions, recorder):
                 return False
             if held is not None:
                 for place in stage.releases:
                     held[place] = None
         return True
 
-    cdef bint _run_stage(self, LoadedStage stage) except -1:
-        """Launch a kernel, for the nodes of the walk."""
+    cdef bint _run_step(self, object step, list operands, list results, list positions, object recorder) except -1:
+        """Launch a step, if its operands are in memory; whether it was done."""
+        if recorder is None or not self._are_here(operands):
+            return self.launch_step(step, operands, results, positions)
+        recorder.begin_step(step, operands, results)
+        self.launch_step(step, operands, results, positions)
+        recorder.end_step(results)
+        return True
+
+    cdef bint _run_stage(self, LoadedStage stage, object recorder, object known) except -1:
+        """Launch a kernel, for the nodes of the walk.  A recorder notes it, by what is known of the stage."""
         cdef Walk walk = self.walk
         cdef Entry entry = stage.entry
         cdef Node node
@@ -691,7 +756,7 @@ cdef class Recipes:
             if place < 0:
                 continue
             node = <Node> walk.nodes[place]
-            if node.kind == LITERAL:
+            if node.kind == LITERAL or node.kind == BOUND:
                 walk.parameters[number] = bits_of(node.type, node.payload)
             else:
                 buffer = <Buffer> node.payload
@@ -707,6 +772,9 @@ cdef class Recipes:
             position += 1
         for number in stage.outputs:
             outputs.append(<Node> walk.nodes[number])
+        if recorder is not None:
+            recorder.begin_again(self.native.target, known, known.facts, stage.units,
+                                 {place: <Node> walk.nodes[<Py_ssize_t> place] for place in known.used()})
         if tables is not None:
             for position in range(len(tables)):
                 number = stage.tables[position][0]
@@ -721,6 +789,8 @@ cdef class Recipes:
                 node = <Node> walk.nodes[<Py_ssize_t> stage.tables[position][3]]
                 become(node, self.native.backend.merge_tables(self.native.target, tables[position]))
             self._commit_writes(stage)
+        if recorder is not None:
+            recorder.end()
         return True
 
     cdef bint _commit_writes(self, LoadedStage stage) except -1:
@@ -742,11 +812,11 @@ def evaluate(backend, list roots):
         recipes = backend.recipes
         if recorder is not None:
             recorder.require(backend)
-            if recipes.begin() and recipes.evaluate_straight(roots, recorder):
+            if recipes.begin() and (recipes.evaluate_straight(roots, recorder) or recipes.run_recipe(roots, recorder)):
                 return
         elif recipes.begin():
             if len(roots) == 1 and (<Node> roots[0]).kind == STEP and recipes.launch_one(<Node> roots[0], roots):
                 return
-            if recipes.evaluate_straight(roots, None) or recipes.run_recipe(roots):
+            if recipes.evaluate_straight(roots, None) or recipes.run_recipe(roots, None):
                 return
     evaluate_by_kernels(backend, roots)

@@ -15,11 +15,12 @@ import math
 import operator
 import weakref
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..codegen.program import Program
-from ..codegen.signature import Decision, Role, Slot, decisions_of, straight_decisions
+from ..codegen.records import literal_bits
+from ..codegen.signature import Role, Slot
 from ..codegen.target import Target
 from ..ir import build
 from ..ir.extents import Content, Expression, Extent, Guard, Operation, Size, Terms, Value, words
@@ -50,7 +51,7 @@ from ..types import TYPES, UINT64
 from . import bounds
 from .backend import KernelBackend, LoadedKernel
 from .buffer import Buffer
-from .stages import Listener, Made, Stage
+from .stages import Facts, Listener, Made, Stage, Tables, facts_of
 
 __all__ = ["Constant", "HostCall", "Reading", "Recorder"]
 
@@ -134,6 +135,7 @@ class Recorder(Listener):
         self._own: set[int] = set()  # places of what the launches allocate, and may write to
         self._outputs: list[tuple[Node, int]] = []  # of what is being launched
         self._width: Expression = 1
+        self._facts: Facts  # of what is being launched
         self._held: list[Node] = []  # makes them be copied before they are written to
         self._arguments: dict[int, int] = {}  # node id -> place
         #: Arguments that are written to in place, and what became of those that may be.
@@ -418,13 +420,25 @@ class Recorder(Listener):
 
     def width_of(self, program: Program) -> int:
         """The number of the size that a program goes over; guards are noted."""
-        self._require_target(program.target)
+        return self._enter_facts(program.target, self._facts, program.units * program.unit)
+
+    def _enter_facts(self, target: Target, facts: Facts, size: int) -> int:
+        """Begin with a program that goes over some number of elements, of which something is known; returns the number
+        of the width."""
+        self._refuse_foreign_writes(facts.targets)
+        self.sensitive = self.sensitive or facts.sensitive
+        self._require_target(target)
         width: Expression = 1
-        if not program.domain.is_flat or program.short:  # views were traced before, of arrays of these sizes
-            width = self._fixed(program.units * program.unit)
-        elif program.width > 1:
-            width = self._common_width(program.order, program.width)
-        return self._begin_width(width, decisions_of(program))
+        if facts.leaves is None:  # views were traced before, of arrays of these sizes
+            width = self._fixed(size)
+        elif size > 1:
+            width = self._unified([self.expression(node) for node in facts.leaves] or [self._presume_of(size)])
+        for decision in facts.decisions:
+            quantity = width if decision.memory is None else self.expression(decision.memory)
+            if not isinstance(quantity, int):
+                self.guards.append(Guard(quantity, decision.low, decision.high, f"{decision.what}: {words(quantity)}"))
+        self._width = width
+        return self._number(width)
 
     def _require_target(self, target: Target) -> None:
         """Let the recording be good for nothing if programs are for something else than when it began."""
@@ -432,52 +446,56 @@ class Recorder(Listener):
             reason = "the number of threads, or what else it runs on, has changed while it was recorded"
             self.guards.append(Guard(0, 1, 1, reason))
 
-    def _common_width(self, order: Iterable[Node], width: int) -> Expression:
-        """The expression of the width of a flat program: that of the leaves that have as many elements."""
-        return self._unified([self.expression(node) for node in order if node.size == width and (
-            node.kind in (EVALUATED, COUNTER, ACCESS) or node.kind <= UNDEFINED)] or [self._presume_of(width)])
+    def begin_known(self, target: Target, stage: Stage, facts: Facts, sources: Iterable[tuple[int, Node]],
+                    outputs: Sequence[Node], tables: Iterable[tuple[int, Node, int, Node]] = ()) -> None:
+        """A kernel is about to be launched of which there is no program: what :meth:`begin` notes of one.
 
-    def _begin_width(self, width: Expression, decisions: Iterable[Decision]) -> int:
-        """Begin with a program over some width, of which something was decided; returns the number of the width."""
-        for decision in decisions:
-            quantity = width if decision.memory is None else self.expression(decision.memory)
-            if not isinstance(quantity, int):
-                self.guards.append(Guard(quantity, decision.low, decision.high, f"{decision.what}: {words(quantity)}"))
-        self._width = width
-        return self._number(width)
-
-    def begin_straight(self, target: Target, kernel: LoadedKernel, course: Any, width: int, parameters: list[int],
-                       order: Sequence[Node], sources: Iterable[tuple[int, Node]],
-                       outputs: Sequence[tuple[Node, int]], inputs: int, streamed: int) -> None:
-        """A kernel is about to be launched that goes over a flat width, and reads, computes, stores and adds up: what
-        :meth:`begin` notes of its program, where there is none.
-
-        ``order`` has its leaves, counters and what reads, as they are in the program; ``sources`` and ``outputs`` have
-        parameters, and the nodes that these are the bits or the addresses of; ``streamed`` are the bytes of an element
-        that are read and stored by position.
+        The ``stage`` has what does not depend on where arrays are; ``sources`` are parameters, and the nodes that these
+        are the bits or the addresses of; ``tables`` are as in stages.
         """
-        self._require_target(target)
-        expression = 1 if width == 1 else self._common_width(order, width)
-        decisions = straight_decisions(target, width, order, streamed)
-        stage = self._begun = Stage(kernel, course, width, 1, self._begin_width(expression, decisions), parameters)
-        stage.places, stage.count, stage.firsts = [-1] * len(parameters), len(parameters), [0]
+        stage.width = self._enter_facts(target, facts, stage.units * stage.unit)
+        stage.places = [-1] * len(stage.words)
         for number, node in sources:
             stage.places[number] = self._source(node)
         stage.undefined, self._undefined = self._undefined, []
-        stage.outputs = [self._computed(node, expression) for node, _ in outputs]
-        stage.slots = [slot for _, slot in outputs]
-        stage.arrays = inputs, len(outputs)
+        stage.outputs = [self._computed(node, self._width if facts.is_flat else node.size) for node in outputs]
+        stage.tables = [Tables(slot, self.place_of(memory), op, self._computed(node, self.expression(node)))
+                        for slot, memory, op, node in tables]
+        self._begun = stage
+        self._note_writes(facts)
+
+    def begin_again(self, target: Target, known: Stage, facts: Facts, units: int, nodes: Mapping[int, Node]) -> None:
+        """The kernel of a stage of a recipe is about to be launched, over so many units, for nodes by their places."""
+        parameters = list(known.words)
+        if known.width >= 0:
+            for first in known.firsts:
+                parameters[first] = units
+        sources = []
+        for number, place in enumerate(known.places):
+            if place >= 0:
+                node = nodes[place]
+                sources.append((number, node))
+                if node.kind == LITERAL:
+                    parameters[number] = literal_bits(node.type, node.payload)
+        stage = Stage(known.kernel, known.course, units, known.unit, words=parameters, count=known.count,
+                      firsts=known.firsts, links=known.links, moves=known.moves, functions=known.functions,
+                      slots=known.slots, arrays=known.arrays)
+        self.begin_known(target, stage, facts.having(nodes.__getitem__), sources,
+                         [nodes[place] for place in known.outputs],
+                         [(each.slot, nodes[each.target], each.op, nodes[each.result]) for each in known.tables])
 
     def begin(self, program: Program, kernel: LoadedKernel) -> None:
         """A program is about to be launched."""
-        self._refuse_foreign_writes(program)
-        self.sensitive = self.sensitive or any(
-            getattr(each, "strategies", None) for each in bounds.with_targets(program))  # what is alike has none
+        self._facts = facts_of(program)
         super().begin(program, kernel)
         if program.checked:
             self._begun.limits = [self._number(self.expression(check.access.d0))
                                   for each in bounds.with_targets(program) for check in each.checks.values()]
-        for node in (*program.scatters, *[node for node, *_ in program.tabled]):
+        self._note_writes(self._facts)
+        del self._facts  # planning asks who holds nodes
+
+    def _note_writes(self, facts: Facts) -> None:
+        for node in facts.writes:
             self.sizes.setdefault(node.id, self.expression(node))
 
     def end(self) -> None:
@@ -517,20 +535,9 @@ class Recorder(Listener):
         if self._undefined:
             self.stages.append(Stage(undefined=self._undefined))
 
-    def _refuse_foreign_writes(self, program: Program) -> None:
+    def _refuse_foreign_writes(self, targets: Iterable[Node]) -> None:
         """Writing in place to what others see would happen again with each replay."""
-        written: list[Node] = []
-        for node in (*program.scatters, *program.order):
-            if node.kind == SCATTER:
-                target = node
-                while target.kind == SCATTER:
-                    assert target.d0 is not None
-                    target = target.d0
-                if node.id not in program.tables:
-                    written.append(target)
-            elif node.kind in CONTROL and node.payload.writes:
-                written += [memory for memory in node.payload.memory() if memory.id not in program.tables]
-        for target in written:
+        for target in targets:
             place = self._places.get(target.payload) if target.kind == EVALUATED else None
             if place is not None and place < len(self._arguments_at_hand) and place in self._own:
                 self.written.add(place)

@@ -311,9 +311,9 @@ class Recording:
         return True
 
     @property
-    def reads(self) -> bool:
-        """Whether replays read numbers of elements, which launches find."""
-        return any(isinstance(pause, Reading) for pause in self.pauses)
+    def reads(self) -> list[int]:
+        """The numbers of elements that launches have found: replays read others."""
+        return [pause.value for pause in self.pauses if isinstance(pause, Reading)]
 
     @property
     def pins_values(self) -> bool:

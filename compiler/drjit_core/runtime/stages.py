@@ -9,19 +9,21 @@ none of that is wanted, the compiled form of :mod:`.recipes` has a faster way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..codegen.program import Program
 from ..codegen.records import Layout, layout_of
-from ..codegen.signature import Slot, slots_of
+from ..codegen.signature import Decision, Slot, decisions_of, slots_of
 from ..ir.node import Node
+from ..ir.region import CONTROL
 from ..ops.steps import Step
+from ..ops.table import ACCESS, COUNTER, EVALUATED, SCATTER, UNDEFINED
 from . import bounds
 from .backend import LoadedKernel
 
-__all__ = ["Listener", "Made", "Stage", "Tables", "note_releases", "place_tables"]
+__all__ = ["Facts", "Listener", "Made", "Stage", "Tables", "facts_of", "leaves_of", "note_releases", "place_tables"]
 
 
 class Made(NamedTuple):
@@ -40,6 +42,55 @@ class Tables(NamedTuple):
     target: int  # place
     op: int
     result: int  # place of what the target contains afterwards
+
+
+class Facts(NamedTuple):
+    """What a recording has to know of a program besides its parameters; of some nodes, or of their places."""
+
+    is_flat: bool
+    leaves: list[Any] | None  # what has as many elements as it goes over; None: it is for arrays of these sizes
+    decisions: list[Decision]  # what was decided by sizes
+    targets: list[Any]  # what it writes to in place
+    writes: list[Any]  # what becomes of that
+    sensitive: bool  # whether it depends on there being one thread, or several
+
+    def having(self, found: Callable[[Any], Any]) -> Facts:
+        """The same with something else in the place of each node."""
+        return Facts(self.is_flat, None if self.leaves is None else [found(node) for node in self.leaves],
+                     [decision if decision.memory is None else decision._replace(memory=found(decision.memory))
+                      for decision in self.decisions],
+                     [found(node) for node in self.targets], [found(node) for node in self.writes], self.sensitive)
+
+    def used(self) -> set[Any]:
+        """All that it is about."""
+        return {*(self.leaves or ()), *self.targets, *self.writes,
+                *(decision.memory for decision in self.decisions if decision.memory is not None)}
+
+
+def leaves_of(order: Iterable[Node], width: int) -> list[Node]:
+    """What gives a flat program its width."""
+    return [node for node in order if node.size == width and (
+        node.kind in (EVALUATED, COUNTER, ACCESS) or node.kind <= UNDEFINED)]
+
+
+def facts_of(program: Program) -> Facts:
+    """What is to be known of a program."""
+    targets: list[Node] = []
+    for node in (*program.scatters, *program.order):
+        if node.kind == SCATTER:
+            target = node
+            while target.kind == SCATTER:
+                assert target.d0 is not None
+                target = target.d0
+            if node.id not in program.tables:
+                targets.append(target)
+        elif node.kind in CONTROL and node.payload.writes:
+            targets += [memory for memory in node.payload.memory() if memory.id not in program.tables]
+    is_flat = program.domain.is_flat
+    return Facts(
+        is_flat, leaves_of(program.order, program.width) if is_flat and not program.short else None,
+        list(decisions_of(program)), targets, [*program.scatters, *(node for node, *_ in program.tabled)],
+        any(getattr(each, "strategies", None) for each in bounds.with_targets(program)))  # what is alike has none
 
 
 @dataclass(slots=True, eq=False)
@@ -77,6 +128,7 @@ class Stage:
     positions: list[int] = field(default_factory=list)  # of its results, which are the outputs
     releases: list[int] = field(default_factory=list)  # places that nothing needs afterwards
     loaded: Any = None  # what the compiled form has made of it
+    facts: Facts | None = None  # of a recipe, by places
 
     def described(self) -> tuple[Any, ...]:
         """What is equal for two stages that launch the same for arguments of any size."""
@@ -94,6 +146,8 @@ class Stage:
             found.update(pair)
         for each in self.tables:
             found.update((each.target, each.result))
+        if self.facts is not None:
+            found |= self.facts.used()
         found.discard(-1)
         return found
 

@@ -597,8 +597,8 @@ cdef class Walk:
                 self.details.append(<int64_t> bits_of(node.type, node.payload))
             elif node.attr != PARAMETER or node.size > 1:
                 _put(self, <int64_t> bits_of(node.type, node.payload))
-        elif kind != UNDEFINED:
-            _put(self, node.attr)
+        elif kind != UNDEFINED and kind != BOUND:  # nobody but the text looks at constants of unknown value
+            _put(self, node.attr if kind != COUNTER else 0)  # recordings number counters
             _put(self, -1 if node.d0 is None else _place_of(self, node.d0))
             _put(self, -1 if node.d1 is None else _place_of(self, node.d1))
             _put(self, -1 if node.d2 is None else _place_of(self, node.d2))
@@ -694,7 +694,7 @@ cdef class Walk:
             node.place = self.walk << 24 | SEEN
             kind = node.kind
             if kind <= UNDEFINED or kind == EVALUATED:
-                if kind != EVALUATED and kind != LITERAL and kind != UNDEFINED or not self._enter_node(node):
+                if kind < LITERAL or not self._enter_node(node):
                     return False
                 continue
             if not _may_have_recipe[kind]:
