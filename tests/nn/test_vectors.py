@@ -192,8 +192,8 @@ def test_values_of_products_are_used_after_the_next_one() -> None:
     a, b, c = (np.array([[(3 * i + k * j) % 5 - 2 for j in range(3)] for i in range(3)], np.float32) for k in (1, 2, 4))
     x = np.array([[(7 * i + j) % 9 - 4 for j in range(37)] for i in range(3)], np.float32)
     A, B, C = nn.pack(*(TensorXf(m) for m in (a, b, c)))
-    first = nn.matvec(A, nn.CoopVec([Float(row) for row in x]))
-    second = nn.matvec(B, dr.maximum(first, 0))
+    vector = nn.matvec(A, nn.CoopVec([Float(row) for row in x]))
+    first, second = list(vector), list(nn.matvec(B, dr.maximum(vector, 0)))
     long, long_ = second[0], (b @ np.maximum(a @ x, 0))[0]
     for number in range(40):
         long, long_ = dr.maximum(long + 1, number - 20), np.maximum(long_ + 1, number - 20)
