@@ -16,7 +16,7 @@ from .module import ModuleContext
 from .texts import TypeText, is_everywhere, vector
 from .writer import Writer
 
-__all__ = ["FunctionEmitter"]
+__all__ = ["FunctionEmitter", "Names"]
 
 #: Beyond this many packets of uniform values, they are broadcast where they are used: registers would not hold them.
 _MAX_HELD_BROADCASTS = 12

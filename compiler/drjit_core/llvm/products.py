@@ -17,7 +17,7 @@ from .function import FunctionEmitter
 from .texts import TypeText, zero
 from .writer import Writer
 
-__all__ = ["product"]
+__all__ = ["late", "product"]
 
 #: Registers for sums, where there are 32 of them of 512 bits, and where there are 16 of 256.
 _SUMS, _FEW_SUMS = 20, 10
@@ -44,14 +44,16 @@ def product(emitter: FunctionEmitter, instruction: Instruction) -> None:
     base = emitter.parameter(access.slot, "ptr")
     function = _function(emitter, type_, kind, count, columns, down, right)
     matrix = w.beyond(base, (offset + first * down) * memory.size)
-    emitter.names.write(emitter.in_room)  # what is there still
+    lately = emitter.late and not instruction.once
+    if lately:
+        emitter.names.write(emitter.in_room)  # what is there still
     w.run(function, f"ptr {matrix}", f"ptr {given}", f"ptr {found}")
 
     def load(row: Instruction) -> None:
         emitter.define(row, w.load(type_, w.at(type_, found, row.node.attr - first), type_.alignment))
         emitter.split_block()
 
-    if emitter.late and not instruction.once:
+    if lately:
         emitter.in_room = [row.number for row in rows]
         emitter.names.waiting.update((row.number, partial(load, row)) for row in rows)
     else:
