@@ -48,6 +48,8 @@ class Place(NamedTuple):
     accept: Callable[[Any, bool], Any] | None = None
     #: Whether the place may be empty, and the key be missing.
     optional: bool = False
+    #: Whether it is part of what another object has a place for: it comes after all others.
+    last: bool = False
 
 
 def detached(array: Any) -> Any:
@@ -118,12 +120,11 @@ class Stateful:
         {'seed': 4, 'counter': 2}
         """
         puts, difference = self._planned(f"{describe(type(self))}.load_state_dict", state_dict, strict)
-        for put, value in puts:
-            put(value)
+        for place, value in puts:
+            place.put(value)
         return difference
 
-    def _planned(self, function: str, state: Any, strict: bool) -> tuple[list[tuple[Callable[[Any], None], Any]],
-                                                                        Difference]:
+    def _planned(self, function: str, state: Any, strict: bool) -> tuple[list[tuple[Place, Any]], Difference]:
         """What is to be put where, once all of it has been checked."""
         if not isinstance(state, Mapping):
             raise TypeError(f"{function}(): the state must be a dictionary, found {describe(state)}.")
@@ -133,16 +134,16 @@ class Stateful:
         if strict:
             problems += [(KeyError, f"{what} {_listed(keys)}") for what, keys in (
                 ("missing:", missing), ("unknown:", unexpected)) if keys]
-        puts = list[tuple[Callable[[Any], None], Any]]()
+        puts = list[tuple[Place, Any]]()
         for key, place in places.items():
             if key not in state:
                 if place.optional:
-                    puts.append((place.put, None))
+                    puts.append((place, None))
                 continue
             try:
                 value, convert = state[key], not strict
                 found = fitting(place.value, value, convert) if place.accept is None else place.accept(value, convert)
-                puts.append((place.put, _in_memory_like(place.value, found)))
+                puts.append((place, _in_memory_like(place.value, found)))
             except Mismatch as error:
                 problems.append((error.sort, f"{key!r} {error}"))
         if problems:

@@ -13,7 +13,6 @@ import pathlib
 import re
 import sys
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.values import is_ndarray
 from .._functions.evaluation import eval, make_opaque
-from .._functions.states import Stateful, has_constants
+from .._functions.states import Place, Stateful, has_constants
 from .._trees.classes import children, construct, extras
 from .tensors import DamagedFile, array_of, numpy_of, read, write
 
@@ -86,7 +85,7 @@ class _Reader:
 
     def __init__(self, tensors: dict[str, tuple[str, Any]]) -> None:
         self.tensors = tensors
-        self.puts: list[tuple[Callable[[Any], Any], Any]] = []
+        self.puts: list[tuple[Place, Any]] = []
 
     def value(self, node: Any, like: Any, path: str) -> Any:
         """What a node stands for, in the form of what is at its place in the PyTree that was given."""
@@ -149,7 +148,7 @@ class _Reader:
         if isinstance(like, Stateful):
             self.puts += like._planned(f"drjit.nn.load_checkpoint(): {path}", state, True)[0]
         else:
-            self.puts.append((like.load_state_dict, state))
+            self.puts.append((Place(None, like.load_state_dict), state))
         return like
 
 
@@ -255,8 +254,8 @@ def load_checkpoint(directory: str | os.PathLike[str], tree: Any = None, step: i
             continue
         reader = _Reader(tensors)
         result = reader.value(stored["tree"], tree, "")
-        for put, value in reader.puts:
-            put(value)
+        for place, value in sorted(reader.puts, key=lambda put: put[0].last):
+            place.put(value)
         return result
     if problem is not None:
         raise problem

@@ -113,8 +113,8 @@ class Accumulator(Stateful):
 
     ``every`` is the number of micro-batches of a step. After the backward pass of each of them, :meth:`step` adds it to
     those before: gradients are evaluated, so that what is kept does not grow, and the last one lets the optimiser make
-    a step by the mean. A state has the gradients of the micro-batches so far. With a :class:`GradScaler`, ``step``
-    takes it.
+    a step by the mean. A state has the gradients of the micro-batches so far; that of the optimiser is loaded before
+    it, in a checkpoint in any order. With a :class:`GradScaler`, ``step`` takes it.
 
     >>> from drjit.llvm.ad import Float
     >>> opt = dr.opt.SGD(lr=1, params={"x": Float(0)})
@@ -165,15 +165,15 @@ class Accumulator(Stateful):
         return result
 
     def _state_places(self) -> dict[str, Place]:
-        def place(array: Any) -> Place:
+        def place(name: str) -> Place:
             def put(value: Any) -> None:
+                array = sole_array(self.opt[name])  # as it is by then: its value may have been loaded meanwhile
                 clear_grad(array)
                 accum_grad(array, value)
-            return Place(grad(array), put)
+            return Place(grad(sole_array(self.opt[name])), put, last=True)
 
-        arrays = zip(self.opt, _arrays("drjit.opt.Accumulator", self.opt), strict=True)
         return {"count": Place(self.count, lambda value: setattr(self, "count", value)),
-                **{f"{name}.grad": place(array) for name, array in arrays}}
+                **{f"{name}.grad": place(name) for name in self.opt}}
 
 
 class Average(Stateful, Mapping[str, Any]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -250,6 +251,27 @@ def test_accumulation_goes_on_after_loading() -> None:
     for bad in (lambda: Accumulator(opt, 0), lambda: Accumulator({}, 1)):
         with pytest.raises((ValueError, TypeError)):
             bad()
+
+
+@pytest.mark.parametrize("first", ["opt", "batches"])
+def test_checkpoints_between_micro_batches_keep_their_gradients(first: str, tmp_path: Path) -> None:
+    """The optimiser's values are loaded as well, in either order: by 3 and 6, then 9, the mean is 6."""
+    def made() -> dict[str, Any]:
+        opt = SGD(1, {"x": Float(0, 0)})
+        both = {"opt": opt, "batches": Accumulator(opt, 3)}
+        return {key: both[key] for key in sorted(both, key=lambda key: key != first)}
+
+    def micro(state: dict[str, Any], value: float) -> None:
+        dr.backward(state["opt"]["x"] * value)
+        state["batches"].step()
+
+    state, other = made(), made()
+    micro(state, 3)
+    micro(state, 6)
+    nn.save_checkpoint(tmp_path, state, 2)
+    nn.load_checkpoint(tmp_path, other)
+    micro(other, 9)
+    assert other["opt"]["x"].numpy().tolist() == [-6, -6] and other["batches"].count == 0
 
 
 @pytest.mark.parametrize("within", [False, True])

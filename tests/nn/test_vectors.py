@@ -184,3 +184,30 @@ def test_gradients_of_a_buffer_reach_what_was_packed() -> None:
     dr.backward(A.buffer * dr.arange(Float, 10))
     assert np.array_equal(a.grad.numpy().ravel(), [0] * 4 + list(range(8)))
     assert not dr.grad_enabled(b) and nn.view(a).grad.shape == (3, 4) and B.shape == (2, 1)
+
+
+def test_values_of_products_are_used_after_the_next_one() -> None:
+    """Small integers: exact. What a product gives is needed by the next one, by what comes after that, and at the end
+    of chains of operations that are longer than what is written late."""
+    a, b, c = (np.array([[(3 * i + k * j) % 5 - 2 for j in range(3)] for i in range(3)], np.float32) for k in (1, 2, 4))
+    x = np.array([[(7 * i + j) % 9 - 4 for j in range(37)] for i in range(3)], np.float32)
+    A, B, C = nn.pack(*(TensorXf(m) for m in (a, b, c)))
+    vector = nn.matvec(A, nn.CoopVec([Float(row) for row in x]))
+    first, second = list(vector), list(nn.matvec(B, dr.maximum(vector, 0)))
+    long, long_ = second[0], (b @ np.maximum(a @ x, 0))[0]
+    for number in range(40):
+        long, long_ = dr.maximum(long + 1, number - 20), np.maximum(long_ + 1, number - 20)
+    third = nn.matvec(C, nn.CoopVec(long, first[2], second[1]))
+    found = nn.CoopVec([y + z for y, z in zip(third, first, strict=True)], second)
+    y, z = a @ x, b @ np.maximum(a @ x, 0)
+    expected = np.concatenate([c @ np.stack([long_, y[2], z[1]]) + y, z])
+    np.testing.assert_array_equal(ArrayXf(found).numpy(), expected)
+
+
+@pytest.mark.parametrize("type_", [Float16, Float, ad.Float64])
+@pytest.mark.parametrize("count", [1, 37])
+def test_rectified_values_keep_nan_and_have_positive_zeros(type_: Any, count: int) -> None:
+    values = np.resize([np.nan, -0.0, 0.0, -1.0, 2.0, np.inf, -np.inf], count)
+    found = nn.ReLU()(type_(values)).numpy()
+    np.testing.assert_array_equal(found, np.maximum(values, 0.0))
+    assert not np.signbit(found[found == 0]).any()

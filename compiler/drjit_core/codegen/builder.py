@@ -261,7 +261,7 @@ class Builder:
         """Append a row of a product, with all others that the program has of that as further results."""
         assert self.program is not None
         if self.products is None:
-            self.products = {}
+            self.products, self.function.products = {}, True
             if self.program.domain.is_flat:
                 for each in self.expanded.order:
                     if each.kind == PRODUCT:

@@ -207,6 +207,7 @@ class Function:
         self.report = 0  # parameter with the address of the report, if indices are checked
         self.needs_mask = False  # something must not happen for elements beyond the last
         self.literals = 0  # number of literals that are parameters
+        self.products = False  # there are products with vectors
         self.rare = False  # there are branches that hardly any element takes, or in functions that are called
         self.most_live = 0  # the greatest number of values at once, literals aside: what an instruction uses and makes
         self.largest = 0  # bytes of the largest type of an element

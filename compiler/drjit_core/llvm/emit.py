@@ -140,7 +140,7 @@ class ModuleEmitter:
         if banks is not None:
             self.banks, emitter.then = banks.banks, banks.add
             banks.begin()
-        emitter.run()
+        emitter.run(products.late(function))
         w = emitter.writer
         for store in function.stores:
             memory.store(emitter, store)
@@ -234,7 +234,7 @@ def _is_of_products(kernel: Function) -> bool:
     """Whether a program is products with vectors for the most part, and what is done with these element by element.
 
     With two registers, each element of a matrix is read once for both: from the second cache, where all matrices do not
-    fit into the first. A network of four layers of 64, 256k samples, takes 0.066 s of processor time so, else 0.074.
+    fit into the first. A network of four layers of 64, 256k samples, took 0.066 s of processor time so, else 0.074.
     """
     products = any(instruction.kind == PRODUCT for instruction in kernel.order)
     return products and kernel.domain is None and kernel.largest <= 4 and not kernel.scatters and not any(

@@ -7,7 +7,8 @@ are scalars, computed once in the entry block; everything else is a packet (``<1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import functools
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 from ..codegen.linear import Block, Function, Instruction
 from ..types import BOOL, UINT8, UINT32, UINT64
@@ -15,7 +16,7 @@ from .module import ModuleContext
 from .texts import TypeText, is_everywhere, vector
 from .writer import Writer
 
-__all__ = ["FunctionEmitter"]
+__all__ = ["FunctionEmitter", "Names"]
 
 #: Beyond this many packets of uniform values, they are broadcast where they are used: registers would not hold them.
 _MAX_HELD_BROADCASTS = 12
@@ -24,6 +25,24 @@ _MAX_HELD_BROADCASTS = 12
 _LONGEST_BLOCK, _ALWAYS = 300, "%always"
 #: How names of intrinsics call types.
 _SUFFIXES = {"ptr": "p0", "half": "f16", "float": "f32", "double": "f64"}
+
+
+class Names(dict[int, str]):
+    """Names of values, some of which are written only when somebody asks for them."""
+
+    def __init__(self) -> None:
+        #: What writes values that nobody has asked for.
+        self.waiting: dict[int, Callable[[], None]] = {}
+
+    def __missing__(self, number: int) -> str:
+        self.waiting.pop(number)()
+        return self[number]
+
+    def write(self, numbers: Iterable[int]) -> None:
+        """Write those that nobody has asked for."""
+        for number in numbers:
+            if number in self.waiting:
+                self.waiting.pop(number)()
 
 
 class FunctionEmitter:
@@ -41,7 +60,7 @@ class FunctionEmitter:
         self.entry = Writer("e.", "entry")
         self.head = ["br label %packet", "packet:"]  # what leads to the body, whose phis follow
         self.body = Writer("b.", "packet")
-        self.names: dict[int, str] = {}  # number of an instruction -> scalar or packet
+        self.names = Names()  # number of an instruction -> scalar or packet
         self.results: dict[int, list[str]] = {}  # of branches, calls, and scatter-reductions: all that they give
         self.counts: dict[int, str] = {}  # number of a loop -> number of the iteration
         self.courses: dict[int, int] = {}  # see :mod:`.neighbours`
@@ -55,6 +74,8 @@ class FunctionEmitter:
         self.live = ""  # mask of the elements that a function computes
         self.records = ""  # packet of the records of a function whose elements have one each
         self.kept: dict[Hashable, str] = {}  # what is written once, where it is needed first
+        self.late = False  # whether some values are
+        self.in_room: list[int] = []  # of :mod:`.products`: the numbers of the results of the last one
         self.then: Callable[[Instruction], None] | None = None  # what follows each instruction that is in no region
         #: Whether literals are loaded once: if there are too many, each is loaded where it is used.
         self.hold_literals = function.literals <= _MAX_HELD_BROADCASTS
@@ -239,18 +260,27 @@ class FunctionEmitter:
 
     # --- instructions and blocks -------------------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Print what is in no region, in order."""
+    def run(self, late: Collection[int] = ()) -> None:
+        """Print what is in no region, in order, but what comes late: that when something needs it."""
         printers = self.module.printers
         once, each = self.function.once, self.function.each
-        for instruction in self.function.order:
-            if instruction.once != self.block.once:
-                self.enter(once if instruction.once else each)
+        self.late = bool(late)
+
+        def write(instruction: Instruction) -> None:
             printers[instruction.kind](self, instruction)
             if self.then is not None:
                 for result in (instruction, *instruction.results):
                     self.then(result)
+
+        for instruction in self.function.order:
+            if instruction.number in late:
+                self.names.waiting[instruction.number] = functools.partial(write, instruction)
+                continue
+            if instruction.once != self.block.once:
+                self.enter(once if instruction.once else each)
+            write(instruction)
         self.enter(self.function.each)
+        self.names.write(list(self.names.waiting))
 
     def region(self, block: Block) -> None:
         """Print the instructions of a region, and stay in it."""

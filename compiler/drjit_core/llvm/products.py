@@ -8,18 +8,22 @@ read once for a packet, and multiplies a whole one.
 from __future__ import annotations
 
 import math
+from functools import partial
 
-from ..codegen.linear import Instruction
+from ..codegen.linear import Function, Instruction
+from ..ops.table import BITCAST, CAST, EVALUATED, FIRST_ELEMENTWISE, FIRST_EXPANDED
 from ..types import TYPES
 from .function import FunctionEmitter
 from .texts import TypeText, zero
 from .writer import Writer
 
-__all__ = ["product"]
+__all__ = ["late", "product"]
 
 #: Registers for sums, where there are 32 of them of 512 bits, and where there are 16 of 256.
 _SUMS, _FEW_SUMS = 20, 10
 _MOST_ROWS = 16
+#: What may be written late besides operations, and how many values within each other, at most.
+_LATE, _MOST_WITHIN = (EVALUATED, CAST, BITCAST), 30
 #: Elements of half precision that are converted together, where rows are neighbours.
 _FEWEST, _MOST_TOGETHER = 4, 16
 
@@ -34,16 +38,45 @@ def product(emitter: FunctionEmitter, instruction: Instruction) -> None:
     count = rows[-1].node.attr - first + 1
     kind, memory = instruction.node.d0.type, TYPES[instruction.node.d0.type]  # type: ignore[union-attr]
     given, found = (_room(emitter, what, extent, type_) for what, extent in (("x", columns), ("y", count)))
-    for place, value in enumerate(emitter.values(instruction.operands, uniform)):
-        w.store(type_, value, w.at(type_, given, place), type_.alignment)
+    for place, operand in enumerate(instruction.operands):
+        w.store(type_, emitter.value(operand, uniform), w.at(type_, given, place), type_.alignment)
         emitter.split_block()
     base = emitter.parameter(access.slot, "ptr")
     function = _function(emitter, type_, kind, count, columns, down, right)
     matrix = w.beyond(base, (offset + first * down) * memory.size)
+    lately = emitter.late and not instruction.once
+    if lately:
+        emitter.names.write(emitter.in_room)  # what is there still
     w.run(function, f"ptr {matrix}", f"ptr {given}", f"ptr {found}")
-    for row in rows:
+
+    def load(row: Instruction) -> None:
         emitter.define(row, w.load(type_, w.at(type_, found, row.node.attr - first), type_.alignment))
         emitter.split_block()
+
+    if lately:
+        emitter.in_room = [row.number for row in rows]
+        emitter.names.waiting.update((row.number, partial(load, row)) for row in rows)
+    else:
+        for row in rows:
+            load(row)
+
+
+def late(function: Function) -> set[int]:
+    """The numbers of the instructions of a function with products that are written only where they are used first.
+
+    Products take their operands from memory and leave their results there. What is computed between two of them need
+    not all be in registers, or on the stack, at once.
+    """
+    found: dict[int, int] = {}  # how many of them are written within each other, at most
+    for instruction in function.order if function.products else ():
+        kind = instruction.kind
+        if instruction.blocks:
+            return set()
+        if not instruction.once and (FIRST_ELEMENTWISE <= kind < FIRST_EXPANDED or kind in _LATE):
+            depth = 1 + max((found.get(operand.number, 0) for operand in instruction.operands), default=0)
+            if depth <= _MOST_WITHIN:
+                found[instruction.number] = depth
+    return set(found)
 
 
 def _room(emitter: FunctionEmitter, what: str, extent: int, type_: TypeText) -> str:

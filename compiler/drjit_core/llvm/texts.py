@@ -117,6 +117,13 @@ def call2(name: str) -> LlvmText:
     return lambda d, a, b, t: f"{d} = call {t} @llvm.{name}.{t.suffix}({t} {a}, {t} {b})"
 
 
+def maximum(d: str, a: str, b: str, t: TypeText) -> str:
+    """The larger value. Where one is +0, LLVM makes three instructions of its intrinsic, and two of this."""
+    if b != t.splat(constant(t.info.type, 0.0)):
+        return call2("maximum")(d, a, b, t)
+    return f"{d}_c = fcmp ugt {t} {a}, {b}\n{d} = select {t.mask} {d}_c, {t} {a}, {t} {b}"
+
+
 def flagged(name: str) -> LlvmText:
     """An intrinsic whose second argument says that some input may be undefined; here none is."""
     return lambda d, a, t: f"{d} = call {t} @llvm.{name}.{t.suffix}({t} {a}, i1 false)"
@@ -487,7 +494,7 @@ _ROWS: dict[str, dict[str, LlvmText]] = {
     "abs": {"i": flagged("abs"), "f": call1("fabs")},
     "sqrt": {"f": call1("sqrt")}, "sqrt_precise": {"f": call1("sqrt")},
     "minimum": {"i": call2("smin"), "u": call2("umin"), "f": call2("minimum")},
-    "maximum": {"i": call2("smax"), "u": call2("umax"), "f": call2("maximum")},
+    "maximum": {"i": call2("smax"), "u": call2("umax"), "f": maximum},
     "ceil": {"f": call1("ceil")},
     "floor": {"f": call1("floor")},
     "trunc": {"f": call1("trunc")},
