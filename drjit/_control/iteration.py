@@ -455,9 +455,11 @@ class SymbolicLoop:
         """Whether all arrays that the body has changed in place, or exchanged, are state, which it has returned, and
         finds nowhere else."""
         leaves = self.given.leaves
-        if self.given.values and [place for place in range(len(leaves)) if self.given.is_of_value(
-                place) and final[place] is not call.arrays[place]] and call.changed():
-            return False
+        if self.given.values:
+            exchanged = [place for place in range(len(leaves)) if self.given.is_of_value(place) and
+                         final[place] is not call.arrays[place]]
+            if exchanged and call.changed():
+                return False
         for array, _, _ in self.journal.entries.values():
             place = call.original(array)
             if place < 0 or final[place] is not array or leaves[place]._o is not None or views(leaves[place]) or \

@@ -556,8 +556,8 @@ def flatten_nodes(value: Any, function: str,
     """The component nodes of the traced arrays in a PyTree, all of its leaves, and its structure, which is probably
     ``like`` another one."""
     spec: TreeSpec | None = None
+    found: list[Any] = []
     if like is not None and like.children is not None and not like.is_flat:
-        found = []
         if like.take(value, found):
             return _traced_nodes(like, found), found, like
     if like is not None and like.fits(value):
