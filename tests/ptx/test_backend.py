@@ -11,6 +11,8 @@ import pytest
 
 from drjit_core import (
     JitFlag,
+    Node,
+    ReduceMode,
     ReduceOp,
     evaluate,
     kernel_history,
@@ -18,6 +20,7 @@ from drjit_core import (
     on_backend,
     ops,
     reduce,
+    scatter,
     scoped_set_flag,
     step,
 )
@@ -26,7 +29,8 @@ from drjit_core.runtime import disk
 from drjit_core.runtime.gpu import backend as gpu
 from drjit_core.runtime.gpu.backend import GPU
 from drjit_core.runtime.heap import Block, Heap
-from tests.core.harness import FLOAT32, array, values
+from drjit_core.runtime.recording import Recorded
+from tests.core.harness import FLOAT32, TRUE, UINT32, array, values
 from tests.machine.driver import MachineDriver
 
 
@@ -97,6 +101,23 @@ def test_files_of_kernels(device: GPU, tmp_path: Path, monkeypatch: pytest.Monke
     device.flush()
     evaluate([increased()])
     assert suffixes() == [".cubin", ".ptx", ".txt"] and "nvdisasm cannot read" in caplog.text
+
+
+def test_known_structures_have_tables_as_large_as_memory(device: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has been planned before is launched, and recorded, for memory of other sizes as well."""
+    def count(target: Node, index: Node) -> list[Node]:
+        return [scatter(target, literal(UINT32, 1), index, TRUE, ReduceOp.Add.value, ReduceMode.Auto.value)]
+
+    shared = device.target().shared
+    assert shared is not None
+    monkeypatch.setattr(device, "_target", device.target()._replace(shared=shared._replace(width=300)))
+    recorded = Recorded(count)
+    for function in (count, recorded):
+        for places in (7, 7, 7, 1000, 7, 1025, 3):
+            index = np.arange(3000) % places
+            found, = function(array(np.zeros(places), UINT32), array(index, UINT32))
+            assert values(found).tolist() == np.bincount(index, minlength=places).tolist()
+    assert len(recorded.recordings) == 2
 
 
 def test_memory_comes_from_a_heap_and_goes_back(device: GPU) -> None:

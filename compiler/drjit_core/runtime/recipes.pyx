@@ -41,7 +41,7 @@ from .steps import placed_passes as _placed_passes
 cdef extern from "Python.h":
     unsigned long long PyLong_AsUnsignedLongLongMask(object) except? 0xFFFFFFFFFFFFFFFF
 
-cdef object _INPUT = Role.INPUT, _MEMORY = Role.MEMORY, _LITERAL = Role.LITERAL
+cdef object _INPUT = Role.INPUT, _MEMORY = Role.MEMORY, _LITERAL = Role.LITERAL, _LIMIT = Role.LIMIT
 cdef long long _EXCEPTIONAL = _EXCEPTIONAL_FLAGS
 cdef int PARAMETER = _PARAMETER
 cdef int LITERAL = table.LITERAL, BOUND = table.BOUND, UNDEFINED = table.UNDEFINED, EVALUATED = table.EVALUATED
@@ -148,7 +148,7 @@ class _OfGraph(Listener):
         """A program is about to be launched."""
         self.facts = facts_of(program)
         Listener.begin(self, program, kernel)
-        if all([node.id in self.places for node in self.facts.used()]):
+        if not program.block_tables and all([node.id in self.places for node in self.facts.used()]):
             self._begun.facts = self.facts.having(self.place_of)
         self.facts = None  # planning asks who holds nodes
 
@@ -173,6 +173,8 @@ class _OfGraph(Listener):
         role, node = slot.role, slot.node
         if role is _INPUT or role is _MEMORY:
             return self.place_of(node)
+        if role is _LIMIT and (number := self.number(slot.size)) >= 0:  # a table of a block: for memory of this size
+            self.least[number] = self.most[number] = slot.size
         if role is not _LITERAL:
             return -1
         place = self.places.get(node.id, -1)
