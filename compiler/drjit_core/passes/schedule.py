@@ -423,6 +423,27 @@ def _place(kernel: Kernel) -> tuple[int, int]:
     return kernel.stage, kernel.outputs[0].id
 
 
+def _in_order(kernels: Iterable[Kernel]) -> list[Kernel]:
+    """Kernels by their places, but each after those of its stage that write before it to the same memory: where there
+    are regions, a write of values of rows is not in the kernel of others."""
+    ordered = sorted(kernels, key=_place)
+    writers = {node.id: kernel for kernel in ordered for node in kernel.outputs if node.kind == SCATTER}
+    found: list[Kernel] = []
+    entered: set[int] = set()
+
+    def enter(kernel: Kernel) -> None:
+        if id(kernel) not in entered:
+            entered.add(id(kernel))
+            for node in kernel.outputs if writers else ():
+                if node.kind == SCATTER and node.d0 is not None and node.d0.id in writers:
+                    enter(writers[node.d0.id])
+            found.append(kernel)
+
+    for kernel in ordered:
+        enter(kernel)
+    return found
+
+
 #: What a kernel is found by while it is planned: stage, width, length of rows (0: any), rows that are reduced to one
 #: (0: none), and of how many elements or rows at a time, or minus the number of a step.
 _Key = tuple[int, int, int, int, int]
@@ -454,7 +475,7 @@ class _Planner:
             self.claim(self.kernels[key])
         for kernel in self.kernels.values():  # program order of the writes, whatever order they were found in
             kernel.outputs.sort(key=_id)
-        return sorted(self.kernels.values(), key=_place)
+        return _in_order(self.kernels.values())
 
     def store(self, node: Node) -> None:
         """Make a node an output of the kernel of its stage and width."""
