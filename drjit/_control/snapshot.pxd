@@ -28,6 +28,7 @@ cdef class Snapshot:
     cdef public dict index
     cdef public bint traced
     cdef public bint suspended
+    cdef public bint origins
     cdef public bint more
     cdef public bint asks
     cdef public Py_ssize_t modules

@@ -122,11 +122,14 @@ class Snapshot:
     """
 
     __slots__ = ("asks", "begun", "caches", "data", "functions", "held", "index", "keeping", "kept", "modules", "more",
-                 "owners", "passed", "reordered", "same", "seen", "showing", "suspended", "traced", "waiting")
+                 "origins", "owners", "passed", "reordered", "same", "seen", "showing", "suspended", "traced",
+                 "waiting")
 
     def __init__(self) -> None:
         #: Whether data is looked at, and whether variables of generators are.
         self.traced = self.suspended = False
+        #: Whether the arrays are looked at that views write to.
+        self.origins = False
         #: Whether there is more than is looked at.
         self.more = False
         #: Whether there are objects that ask others for attributes whose names they know.
@@ -227,6 +230,8 @@ class Snapshot:
                 self.add_entries(value, kind, entries, todo)
                 if known.assigns:
                     self.showing = [*self.showing, value]
+                    if self.origins and hasattr(value, "__drjit_origin__"):
+                        todo.append(value.__drjit_origin__()[0])
                 if known.keeps:
                     self.keeping = [*self.keeping, value]
                 if known.asks:

@@ -345,7 +345,7 @@ class Inputs:
         #: Why recordings are not good for the call, although nothing in its words is different.
         self.reason = ""
         self.snapshot = snapshot = Snapshot()
-        snapshot.suspended = snapshot.traced = True
+        snapshot.suspended = snapshot.traced = snapshot.origins = True
         self.tree = [args, kwargs, state]
         #: The numbers that are arrays, by their places.
         self._made: dict[tuple[int, Any], _Number] = _numbers_at(self.tree, routes) if routes else {}

@@ -223,3 +223,34 @@ def test_arrays_that_are_written_to_between_calls_of_a_frozen_function_are_the_s
         add(x)
         assert row[0].item() == np.asarray(row)[0] == x[2, 0].item() == k + 1
     assert double.n_recordings == 1 and add.n_recordings == 1
+
+
+def _row(v):
+    v += 1
+    return v * 2
+
+
+def _whole_and_row(x, v):
+    x[2, :] += 1
+    w = x[2, ::2]
+    w += 1
+    return v * 2
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_frozen_functions_write_to_what_their_views_are_of(captured):
+    """Also where nobody has that: what ``reshape`` returns is a view, too. Then somebody else's row takes its place."""
+    for shape in SHAPES.values():
+        x, y = numbers(shape).copy(), numbers(shape).copy() + 1
+        found = [xp.reshape(xp.asarray(numbers(shape).ravel() + k, copy=True), shape) for k in range(2)]
+        views, rows = [each[2] for each in found], [x[2], y[2]]
+        function = dr.freeze((lambda: _row(views[0])) if captured else _row, warn_after=0)
+        both = dr.freeze(_whole_and_row, warn_after=0)
+        for k in range(4):
+            np.testing.assert_array_equal(np.asarray(function() if captured else function(views[0])), _row(rows[0]))
+            np.testing.assert_array_equal(np.asarray(both(found[0], views[k // 2])), _whole_and_row(x, rows[k // 2]))
+            found[0][2, 1] = x[2, 1] = k
+        for array, expected in zip((*found, *views), (x, y, *rows), strict=True):
+            np.testing.assert_array_equal(np.asarray(array), expected)
+        if COMPILED:
+            assert function.n_recordings == 1 and both.n_recordings == 2
