@@ -244,7 +244,7 @@ def test_frozen_functions_write_to_what_their_views_are_of(captured):
         x, y = numbers(shape).copy(), numbers(shape).copy() + 1
         found = [xp.reshape(xp.asarray(numbers(shape).ravel() + k, copy=True), shape) for k in range(2)]
         views, rows = [each[2] for each in found], [x[2], y[2]]
-        function = dr.freeze((lambda: _row(views[0])) if captured else _row, warn_after=0)
+        function = dr.freeze((lambda v=views[0]: _row(v)) if captured else _row, warn_after=0)
         both = dr.freeze(_whole_and_row, warn_after=0)
         for k in range(4):
             np.testing.assert_array_equal(np.asarray(function() if captured else function(views[0])), _row(rows[0]))

@@ -428,20 +428,23 @@ def _in_order(kernels: Iterable[Kernel]) -> list[Kernel]:
     are regions, a write of values of rows is not in the kernel of others."""
     ordered = sorted(kernels, key=_place)
     writers = {node.id: kernel for kernel in ordered for node in kernel.outputs if node.kind == SCATTER}
+    if not writers:
+        return ordered
     found: list[Kernel] = []
     entered: set[int] = set()
-
-    def enter(kernel: Kernel) -> None:
-        if id(kernel) not in entered:
-            entered.add(id(kernel))
-            for node in kernel.outputs if writers else ():
-                if node.kind == SCATTER and node.d0 is not None and node.d0.id in writers:
-                    enter(writers[node.d0.id])
-            found.append(kernel)
-
     for kernel in ordered:
-        enter(kernel)
+        _enter(kernel, writers, found, entered)
     return found
+
+
+def _enter(kernel: Kernel, writers: dict[int, Kernel], found: list[Kernel], entered: set[int]) -> None:
+    """Append a kernel to those that have been found, after others that write before it."""
+    if id(kernel) not in entered:
+        entered.add(id(kernel))
+        for node in kernel.outputs:
+            if node.kind == SCATTER and node.d0 is not None and node.d0.id in writers:
+                _enter(writers[node.d0.id], writers, found, entered)
+        found.append(kernel)
 
 
 #: What a kernel is found by while it is planned: stage, width, length of rows (0: any), rows that are reduced to one
