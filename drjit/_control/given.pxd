@@ -3,7 +3,7 @@ cimport cython
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport traced_elsewhere
 from drjit._access.store cimport Journal, store_same
-from drjit._base.handle cimport Handle, fresh_array, held, is_flat
+from drjit._base.handle cimport Handle, held, is_flat
 from drjit._control.snapshot cimport Snapshot, is_closed, snapshot
 from drjit._trees.contents cimport attributes_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes

@@ -25,8 +25,9 @@ from drjit_core import traced_elsewhere
 from .._access.store import Journal, noted, owner_of, settled, store, store_result, store_same
 from .._base.array import DERIVED, ArrayBase
 from .._base.errors import ArgumentError
-from .._base.handle import Handle, fresh_array, held, is_flat, is_younger
+from .._base.handle import Handle, held, is_flat, is_younger
 from .._base.weak import remembered
+from .._promotion.promote import wrap
 from .._trees.classes import is_copied, is_frozen, kind_of, put_entry
 from .._trees.contents import attributes_in_dict, attributes_of, share_attributes, write_place
 from .._trees.holders import has_array
@@ -131,13 +132,9 @@ class Given:
             names = values_of(entry)
             if first <= place < first + len(names):
                 before = getattr(entry, names[place - first])
-                nodes, array = list(before._nodes()), fresh_array(type(before))
-                nodes[position], array._o = node, None
-                if before._depth:
-                    array._c = nodes
-                else:
-                    array._n = nodes[0]
-                setattr(entry, names[place - first], array)
+                nodes = list(before._nodes())
+                nodes[position] = node
+                setattr(entry, names[place - first], wrap(type(before), nodes))
 
     def made_of(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments, of simple ones, with other arrays: values consist of these until they get others."""

@@ -294,7 +294,7 @@ class PCG32:
         ...
     @property
     def inc(self) -> UInt64:
-        """Increments of the streams, which identify them: odd unsigned 64-bit integers. Can be set."""
+        """Increments of the streams, which identify them, as a copy: odd unsigned 64-bit integers. Can be set."""
     @inc.setter
     def inc(self, value: AnyArray | int) -> None: ...
     def next_bfloat16(self, mask: AnyArray | bool = True) -> BFloat16:
@@ -353,7 +353,7 @@ class PCG32:
         """Start again: ``initstate`` determines the state, ``initseq`` the stream (64-bit integers, or arrays)."""
     @property
     def state(self) -> UInt64:
-        """State of the streams: unsigned 64-bit integers. Can be set."""
+        """State of the streams, as a copy: unsigned 64-bit integers. Can be set."""
     @state.setter
     def state(self, value: AnyArray | int) -> None: ...
     def __add__(self, other: AnyArray | int, /) -> Self: ...
@@ -369,7 +369,7 @@ class Philox4x32:
         ...
     @property
     def counter(self) -> Array4u:
-        """The four counters, unsigned 32-bit integers. Can be set."""
+        """The four counters, as a copy: unsigned 32-bit integers. Can be set."""
     @counter.setter
     def counter(self, value: AnyArray | int) -> None: ...
     @property
@@ -395,7 +395,7 @@ class Philox4x32:
         """Two uniformly distributed unsigned 64-bit integers."""
     @property
     def seed(self) -> Array2u:
-        """The key: upper and lower half of the seed, unsigned 32-bit integers. Can be set."""
+        """The key, as a copy: upper and lower half of the seed, unsigned 32-bit integers. Can be set."""
     @seed.setter
     def seed(self, value: AnyArray | int) -> None: ...
 class _Texture:
