@@ -296,7 +296,7 @@ class Joint:
         for place, first, count in self.given.spec.positions():
             for position in range(first, first + count):
                 node = next(values) if position in self.changed else self.spent.get(position, versions.get(position))
-                if node is not None and self.given.values and self.given.is_of_value(place):
+                if node is not None and place in self.given.values:
                     self.given.exchange(place, position - first, node)
                 elif node is not None:
                     store_result(self.given.leaves[place], position - first, node, None, self.lanes,

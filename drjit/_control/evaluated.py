@@ -76,6 +76,7 @@ class _Objects:
     def __init__(self, given: Given, names: Sequence[str], strict: bool) -> None:
         self.first = given
         self.given = given
+        given.forget_values()
         self.names = names
         self.strict = strict
         #: Later nodes have larger ids.

@@ -28,11 +28,10 @@ cdef class Given:
     cdef public bint plain
     cdef public bint simple
     cdef public bint adorned
-    cdef public list values
+    cdef public dict values
     cpdef find_values(self)
     cpdef put(self, list arrays)
     cpdef list settled(self, list arrays)
-    cpdef bint is_of_value(self, Py_ssize_t place) except -1
     cpdef tuple made_of(self, list arrays)
     cdef public int apart
     @cython.locals(place=cython.Py_ssize_t, leaf=Handle)

@@ -80,61 +80,59 @@ class Given:
         self.adorned = bool(DERIVED) and bool([leaf for leaf in self.leaves if isinstance(leaf, ArrayBase) and about(
             type(leaf)).has_more])
         self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves) and not self.adorned
-        #: Generators of random numbers: values, whose arrays nobody else knows. Each with the place of its first leaf.
-        self.values: list[tuple[Any, int]] = _EMPTY
+        #: Generators of random numbers are values, whose arrays nobody else knows: of the place of each of these, the
+        #: generator and the name of its attribute.
+        self.values: dict[int, tuple[Any, str]] = _NOTHING
         if not self.plain and not self.adorned and self.spec.cls is tuple:
             self.find_values()
         #: Whether there is nothing but arrays and such values.
-        self.simple = self.plain or self.values is not _EMPTY
+        self.simple = self.plain or bool(self.values)
 
     def find_values(self) -> None:
         """See whether there is nothing but arrays and values, each once."""
         if self.spec.shape or len(self.spec.traced()) < len(self.leaves):
             return
-        found, place = list[tuple[Any, int]](), 0
+        found, seen, place = dict[int, tuple[Any, str]](), set[int](), 0
         for entry, spec in zip(self.tree, self.spec.children or (), strict=True):
-            if spec.children is not None:
-                if not values_of(entry) or [other for other, _ in found if other is entry]:
-                    return
-                found.append((entry, place))
-            place += 1 if spec.children is None else len(spec.children)
+            if spec.children is None:
+                place += 1
+                continue
+            names = values_of(entry)
+            if not names or id(entry) in seen:
+                return
+            seen.add(id(entry))
+            for name in names:
+                found[place] = entry, name
+                place += 1
         self.values = found
 
     def forget_values(self) -> None:
         """Take values for what they are: containers, which hold other arrays if they change."""
-        self.values, self.simple = _EMPTY, self.plain
+        self.values, self.simple = _NOTHING, self.plain
 
     def put(self, arrays: Sequence[Any]) -> None:
         """Let values consist of some arrays, of which there is one for each leaf."""
-        for entry, first in self.values:
-            for k, name in enumerate(values_of(entry)):
-                setattr(entry, name, arrays[first + k])
+        for place, (entry, name) in self.values.items():
+            setattr(entry, name, arrays[place])
 
     def settled(self, arrays: list[Any]) -> list[Any]:
         """Arrays, one for each leaf, with what values have exchanged theirs for: these themselves if there is nothing.
         """
         found = arrays
-        for entry, first in self.values:
-            for k, name in enumerate(values_of(entry)):
-                now = getattr(entry, name)
-                if now is not arrays[first + k]:
-                    found = arrays.copy() if found is arrays else found
-                    found[first + k] = now
+        for place, (entry, name) in self.values.items():
+            now = getattr(entry, name)
+            if now is not arrays[place]:
+                found = arrays.copy() if found is arrays else found
+                found[place] = now
         return found
-
-    def is_of_value(self, place: int) -> bool:
-        """Whether a leaf is part of a value: what else shows the same array does not change with that."""
-        return bool([entry for entry, first in self.values if first <= place < first + len(values_of(entry))])
 
     def exchange(self, place: int, position: int, node: core.Node) -> None:
         """Let a value have another array in the place of one, of which one node is another one."""
-        for entry, first in self.values:
-            names = values_of(entry)
-            if first <= place < first + len(names):
-                before = getattr(entry, names[place - first])
-                nodes = list(before._nodes())
-                nodes[position] = node
-                setattr(entry, names[place - first], wrap(type(before), nodes))
+        entry, name = self.values[place]
+        before = getattr(entry, name)
+        nodes = list(before._nodes())
+        nodes[position] = node
+        setattr(entry, name, wrap(type(before), nodes))
 
     def made_of(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments, of simple ones, with other arrays: values consist of these until they get others."""
@@ -165,7 +163,7 @@ class Given:
                     others = {*others, place}  # which the first iteration has changed
                 continue
             array = self.leaves[place]
-            if self.values and self.is_of_value(place):
+            if place in self.values:  # what else shows the same array does not change with that
                 continue
             for position in range(first, first + count):
                 if after[position] is not before[position] or before[position] is not self.nodes[position]:

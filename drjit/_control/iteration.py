@@ -456,9 +456,7 @@ class SymbolicLoop:
         finds nowhere else."""
         leaves = self.given.leaves
         if self.given.values:
-            exchanged = [place for place in range(len(leaves)) if self.given.is_of_value(place) and
-                         final[place] is not call.arrays[place]]
-            if exchanged and call.changed():
+            if [place for place in self.given.values if final[place] is not call.arrays[place]] and call.changed():
                 return False
         for array, _, _ in self.journal.entries.values():
             place = call.original(array)

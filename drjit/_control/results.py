@@ -178,7 +178,7 @@ def kept_of(place: int, returned: Sequence[Returned], calls: Sequence[Call], giv
     if given is None:
         called = calls[len(returned) - 1]
         given = called.given
-    if same or not given.is_of_value(origin):
+    if same or origin not in given.values:
         return array if same else given.leaves[origin]
     return None
 
