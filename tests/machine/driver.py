@@ -162,8 +162,9 @@ class MachineDriver:
         """Whether it is said to have come there."""
         return not self.behind
 
-    def order(self, before: int, after: int) -> None:
+    def order(self, before: int | None, after: int | None) -> None:
         """Note it."""
+        before, after = self.stream if before is None else before, self.stream if after is None else after
         if {before, after} & self.gone:
             raise DriverError("cuEventRecord", "CUDA_ERROR_INVALID_HANDLE", _INVALID_HANDLE)
         self.orders.append((before, after))

@@ -15,7 +15,10 @@ from typing import Any
 
 from drjit_core.cuda.errors import DriverError
 
+from . import resources
 from .driver import MachineDriver
+from .resources import Refused, Resources
+from .resources import put as _put
 
 __all__ = ["PROTOTYPES", "Library"]
 
@@ -37,41 +40,37 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuModuleLoadData": (_P, _P), "cuModuleUnload": (_P,), "cuModuleGetFunction": (_P, _P, _P),
     "cuFuncGetAttribute": (_P, _I, _P), "cuLaunchKernel": (_P, *[_U] * 7, *[_P] * 3),
     "cuEventCreate": (_P, _U), "cuEventRecord": (_P, _P), "cuEventSynchronize": (_P,), "cuEventQuery": (_P,),
-    "cuEventElapsedTime": (_P, _P, _P), "cuEventDestroy_v2": (_P,)}
+    "cuEventElapsedTime": (_P, _P, _P), "cuEventDestroy_v2": (_P,), **resources.PROTOTYPES}
 _NAMES = {1: "INVALID_VALUE", 2: "OUT_OF_MEMORY", 100: "NO_DEVICE", 201: "INVALID_CONTEXT", 218: "INVALID_PTX",
-          400: "INVALID_HANDLE", 500: "NOT_FOUND", 600: "NOT_READY", 700: "ILLEGAL_ADDRESS",
+          208: "ALREADY_MAPPED", 211: "NOT_MAPPED", 212: "NOT_MAPPED_AS_ARRAY", 213: "NOT_MAPPED_AS_POINTER",
+          219: "INVALID_GRAPHICS_CONTEXT", 400: "INVALID_HANDLE", 500: "NOT_FOUND", 600: "NOT_READY",
+          700: "ILLEGAL_ADDRESS", 914: "INVALID_RESOURCE_TYPE", 915: "INVALID_RESOURCE_CONFIGURATION",
           701: "LAUNCH_OUT_OF_RESOURCES", 803: "SYSTEM_DRIVER_MISMATCH"}
 _INVALID_VALUE, _OUT_OF_MEMORY, _INVALID_CONTEXT, _INVALID_HANDLE, _NOT_FOUND, _NOT_READY = 1, 2, 201, 400, 500, 600
 #: Functions that ask for no context.
 _WITHOUT = ("cuDevice", "cuInit", "cuDriver", "cuGet", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxPush")
-_UNTIMED = 2
+_UNTIMED, _NON_BLOCKING = 2, 1
 #: The default streams.
 _ALWAYS = (0, 1, 2)
 
 
-class Refused(Exception):
-    """A function has returned a status."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
-
-
-def _put(address: int, value: int, type_: Any = ctypes.c_void_p) -> None:
-    type_.from_address(address).value = value
-
-
-class Library:
+class Library(Resources):
     """Functions by their names, as attributes and as items, as those of a ``ctypes.CDLL``."""
 
     def __init__(self, device: MachineDriver, lacks: tuple[str, ...] = (), version: int = 13000,
                  status: int = 0) -> None:
+        super().__init__()
         self.device, self.version, self.status = device, version, status
         self.calls: list[str] = []
         self.handles: dict[int, tuple[str, Any]] = {}  # what is there: its kind, and what it is
         self.errors: list[BaseException] = []  # that have ended a function otherwise than by a status
         self.refuses: dict[str, int] = {}  # functions that return a status, the next time
         self.always: dict[str, int] = {}  # and those that do so every time
+        #: How much streams were asked for, how much of it another one has seen, and the host.
+        self.asked: dict[int, int] = {}
+        self.seen: dict[int, dict[int, int]] = {}
+        self.waited: dict[int, int] = {}
+        self.launched: list[tuple[int, int]] = []  # threads, and streams of their launches
         self._thread = threading.local()
         self._next = 0x1000
         self._functions = {name: ctypes.CFUNCTYPE(_I, *arguments)(self._checked(name))
@@ -135,6 +134,22 @@ class Library:
             self._ours()  # of the current context
         else:
             self._get("stream", handle)
+
+    def _asks(self, stream: int) -> None:
+        """A stream of ours is asked for something: it comes behind what the others were asked for."""
+        self._get("stream", stream)
+        seen = self.seen.setdefault(stream, {})
+        for other, count in self.asked.items():
+            assert other == stream or count <= max(seen.get(other, 0), self.waited.get(other, 0)), "out of order"
+        self.asked[stream] = self.asked.get(stream, 0) + 1
+
+    def _all_seen(self, stream: int) -> dict[int, int]:
+        """What a stream was asked for, and what that has waited for."""
+        return {**self.seen.get(stream, {}), stream: self.asked.get(stream, 0)}
+
+    def _note(self, seen: dict[int, int], more: dict[int, int]) -> None:
+        for stream, count in more.items():
+            seen[stream] = max(count, seen.get(stream, 0))
 
     def _memory(self, address: int, nbytes: int) -> Any:
         begin = self.device.machine.memory.block_of(address)
@@ -203,6 +218,7 @@ class Library:
     def _cuCtxSynchronize(self) -> None:
         self._ours()
         self.device.wait_for_all()
+        self._note(self.waited, self.asked)
 
     def _ours(self) -> None:
         """Other devices have nothing of what is here: the context is the first one."""
@@ -219,12 +235,18 @@ class Library:
     # --- streams and events ------------------------------------------------------------------------------------------
 
     def _cuStreamCreate(self, stream: int, flags: int) -> None:
-        self._ours()
-        self._new("stream", stream)
+        context = self._get("context", self.context())
+        green = context[1] if context[0] == "green" else None
+        if green is None:
+            self._ours()
+        elif flags != _NON_BLOCKING:
+            raise Refused(_INVALID_VALUE)
+        self._new("stream", stream, green)
 
     def _cuStreamSynchronize(self, stream: int) -> None:
         self._get("stream", stream)
         self.device.wait()
+        self._note(self.waited, self._all_seen(stream))
 
     def _cuEventCreate(self, event: int, flags: int) -> None:
         self._ours()
@@ -233,15 +255,16 @@ class Library:
     def _cuEventRecord(self, event: int, stream: int) -> None:
         self._stream(stream)
         self.device.wait()  # which fails if the device is lost
-        self._get("event", event).update(stream=stream, time=self.device.mark())
+        self._get("event", event).update(stream=stream, time=self.device.mark(), seen=self._all_seen(stream))
 
     def _cuEventQuery(self, event: int) -> None:
         if "time" in self._get("event", event) and not self.device.passed(0.0):
             raise Refused(_NOT_READY)
 
     def _cuEventSynchronize(self, event: int) -> None:
-        self._get("event", event)
+        found = self._get("event", event)
         self.device.wait()
+        self._note(self.waited, found["seen"])
 
     def _cuEventElapsedTime(self, milliseconds: int, begin: int, end: int) -> None:
         first, last = (self._get("event", each) for each in (begin, end))
@@ -254,7 +277,9 @@ class Library:
 
     def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
         self._stream(stream)
-        self.device.orders.append((self._get("event", event)["stream"], stream))
+        found = self._get("event", event)
+        self.device.orders.append((found["stream"], stream))
+        self._note(self.seen.setdefault(stream, {}), found["seen"])
 
     # --- memory ------------------------------------------------------------------------------------------------------
 
@@ -273,33 +298,33 @@ class Library:
 
     def _cuMemAllocFromPoolAsync(self, address: int, nbytes: int, pool: int, stream: int) -> None:
         self._get("pool", pool)
-        self._get("stream", stream)
+        self._asks(stream)
         _put(address, self.device.allocate(nbytes), ctypes.c_uint64)
 
     def _cuMemFreeAsync(self, address: int, stream: int) -> None:
-        self._get("stream", stream)
+        self._asks(stream)
         if address not in self.device.machine.memory.blocks:
             raise Refused(_INVALID_VALUE)
         self.device.release(address)
 
     def _cuMemcpyHtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        self._get("stream", stream)
+        self._asks(stream)
         self._memory(target, nbytes)
         self.device.upload(target, ctypes.string_at(source, nbytes))
 
     def _cuMemcpyDtoHAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        self._get("stream", stream)
+        self._asks(stream)
         self._memory(source, nbytes)
         ctypes.memmove(target, self.device.download(source, nbytes), nbytes)
 
     def _cuMemcpyDtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        self._get("stream", stream)
+        self._asks(stream)
         for address in (source, target):
             self._memory(address, nbytes)
         self.device.copy(target, source, nbytes)
 
     def _cuMemsetD8Async(self, target: int, byte: int, nbytes: int, stream: int) -> None:
-        self._get("stream", stream)
+        self._asks(stream)
         self._memory(target, nbytes)
         self.device.fill(target, byte, nbytes)
 
@@ -364,7 +389,8 @@ class Library:
 
     def _cuLaunchKernel(self, function: int, blocks: int, y: int, z: int, threads_x: int, threads_y: int,
                         threads_z: int, shared: int, stream: int, parameters: int, extra: int) -> None:
-        self._get("stream", stream)
+        self._asks(stream)
+        self.launched.append((threading.get_ident(), stream))
         given = (_S * 5).from_address(extra)
         assert (y, z, threads_z, shared, parameters) == (1, 1, 1, 0, 0) and (given[0], given[2], given[4]) == (1, 2, 0)
         data = ctypes.string_at(given[1], _S.from_address(given[3]).value)

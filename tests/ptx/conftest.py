@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drjit_core import JitFlag, on_backend, scoped_set_flag
+from drjit_core.cuda.driver import Driver
 from drjit_core.runtime import disk
+from drjit_core.runtime.gpu.backend import GPU
 from tests.machine.backend import OnMachine
+from tests.machine.driver import MachineDriver
+from tests.machine.library import Library
 
 _machines: dict[tuple[int, int | None], OnMachine] = {}
 
@@ -21,6 +27,24 @@ def machine(request: pytest.FixtureRequest) -> Iterator[OnMachine]:
     backend = _machines.setdefault((architecture, seed), OnMachine(architecture, seed))
     with on_backend(backend), scoped_set_flag(JitFlag.FastMath, False):
         yield backend
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[Library]:
+    """The library that drivers find; no kernels are on disk."""
+    found = Library(MachineDriver())
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: found)
+    monkeypatch.setattr(disk, "directory", lambda: tmp_path)
+    yield found
+    assert not found.errors
+
+
+@pytest.fixture
+def device(library: Library) -> Iterator[GPU]:
+    """A device by it."""
+    with on_backend(GPU(Driver())) as backend:
+        yield backend
+        backend.wait()
 
 
 @pytest.fixture

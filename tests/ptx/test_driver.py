@@ -5,47 +5,27 @@ from __future__ import annotations
 import ctypes
 import gc
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from drjit_core import JitFlag, evaluate, kernel_history, on_backend, scoped_set_flag
-from drjit_core.cuda import driver
+from drjit_core.cuda import driver, graphics, green
 from drjit_core.cuda.driver import OUT_OF_MEMORY, Driver
 from drjit_core.cuda.errors import DriverError, NoDevice
-from drjit_core.runtime import disk
 from drjit_core.runtime.gpu.backend import GPU
 from tests.core.harness import FLOAT32, array, values
 from tests.machine.driver import MachineDriver
 from tests.machine.library import PROTOTYPES, Library
 from tests.ptx.test_launching import KINDS, numbers, straight
 
-
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[Library]:
-    """The library that drivers find; no kernels are on disk."""
-    found = Library(MachineDriver())
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: found)
-    monkeypatch.setattr(disk, "directory", lambda: tmp_path)
-    yield found
-    assert not found.errors
-
-
-@pytest.fixture
-def device(library: Library) -> Iterator[GPU]:
-    """A device by it."""
-    with on_backend(GPU(Driver())) as backend:
-        yield backend
-        backend.wait()
-
-
 # --- how a driver is found -------------------------------------------------------------------------------------------
 
 
 def test_functions_have_the_arguments_of_the_header() -> None:
-    called = driver._FUNCTIONS
+    called = driver._FUNCTIONS | green.FUNCTIONS | graphics.FUNCTIONS
     assert set(called) == set(PROTOTYPES) - {"cuInit", "cuDriverGetVersion", "cuGetErrorName"}
     for name, arguments in called.items():
         assert [ctypes.sizeof(each) for each in arguments] == [ctypes.sizeof(each) for each in PROTOTYPES[name]], name

@@ -3,7 +3,8 @@
 :class:`Driver` is one device, its primary context, so that other libraries see the same memory, and one stream of ours
 in it, in whose order everything happens.  As it is no *non-blocking* one, the device runs what is asked of it and what
 other libraries ask of the default stream, which PyTorch and CuPy use unless they are told not to, in the order in which
-they ask.  Tests put another one in its place, which has no device.
+they ask.  Another stream may take its place (:meth:`Driver.switch`), behind what it was asked for.  Tests put another
+driver in the place of this one, which has no device.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
 from .errors import DriverError, NoDevice
+from .graphics import Graphics
+from .green import GreenContexts
 
 __all__ = ["OLDEST", "OUT_OF_MEMORY", "Driver", "Natives"]
 
@@ -95,7 +98,7 @@ class Natives(NamedTuple):
 
     launch: int  #: ``cuLaunchKernel``
     upload: int  #: ``cuMemcpyHtoDAsync_v2``
-    stream: int
+    stream: int  #: the one that is asked at first
 
 
 class _Extra(ctypes.Structure):
@@ -115,10 +118,11 @@ class _Thread(threading.local):
         self.address = ctypes.addressof(self.extra)
 
 
-class Driver:
+class Driver(GreenContexts, Graphics):
     """The first GPU."""
 
     def __init__(self) -> None:
+        super().__init__()
         library = os.environ.get("DRJIT_LIBCUDA_PATH") or _LIBRARY
         try:
             cuda = ctypes.CDLL(library)
@@ -137,15 +141,12 @@ class Driver:
         if status:
             raise NoDevice("the CUDA driver has no device" if status == _NO_DEVICE else
                            f"the CUDA driver cannot be used: {DriverError('cuInit', self._name(status), status)}")
-        self._functions: dict[str, Any] = {}
-        for name, arguments in _FUNCTIONS.items():
-            try:
-                function = self._functions[name] = cuda[name]  # an object of its own, whose arguments nobody else sets
-            except AttributeError as error:
-                raise NoDevice(f"the CUDA driver lacks a function: {error}") from None
-            function.argtypes = arguments
-        self._launch, self._allocate, self._release, self._upload = (self._functions[name] for name in (
-            "cuLaunchKernel", "cuMemAllocFromPoolAsync", "cuMemFreeAsync", "cuMemcpyHtoDAsync_v2"))
+        self._library, self._functions = cuda, dict[str, Any]()
+        try:
+            self._find(_FUNCTIONS)
+        except AttributeError as error:
+            raise NoDevice(f"the CUDA driver lacks a function: {error}") from None
+        self._launch = self._functions["cuLaunchKernel"]
         self._call("cuDeviceGet", ctypes.byref(number), 0)
         text, total = ctypes.create_string_buffer(_NAME_LENGTH), _WORD()
         self._call("cuDeviceGetName", text, _NAME_LENGTH, number.value)
@@ -221,7 +222,8 @@ class Driver:
 
     def natives(self) -> Natives | None:
         """The functions for who launches without Python."""
-        launch, upload = (ctypes.cast(function, _POINTER).value for function in (self._launch, self._upload))
+        launch, upload = (ctypes.cast(self._functions[name], _POINTER).value for name in (
+            "cuLaunchKernel", "cuMemcpyHtoDAsync_v2"))
         return Natives(launch or 0, upload or 0, self._stream)
 
     # --- kernels -----------------------------------------------------------------------------------------------------
@@ -276,21 +278,32 @@ class Driver:
         thread = self._thread
         thread.bytes.value = len(parameters)
         thread.extra.parameters = parameters
-        status = self._launch(function, shape[0], 1, 1, shape[1], shape[2] if len(shape) > 2 else 1, 1, 0, self._stream,
-                              None, thread.address)
+        with self._asking:
+            status = self._launch(function, shape[0], 1, 1, shape[1], shape[2] if len(shape) > 2 else 1, 1, 0,
+                                  self.stream, None, thread.address)
         if status:
             self.fail("cuLaunchKernel", status)
 
     def wait(self) -> None:
         """Wait for all that was asked for."""
         self.enter()
-        self._call("cuStreamSynchronize", self._stream)
+        self._synchronize()
+
+    def _synchronize(self) -> None:
+        if self.stream == self._stream:
+            self._call("cuStreamSynchronize", self._stream)
+            return
+        point = self.mark()  # the stream may be destroyed while others wait
+        try:
+            self._call("cuEventSynchronize", point)
+        finally:
+            self._call("cuEventDestroy_v2", point)
 
     def mark(self) -> int:
         """A point in the order of what is asked for."""
         with self._inside():
             event = self._made("cuEventCreate", 0)
-            self._call("cuEventRecord", event, self._stream)
+            self._ask("cuEventRecord", event)
         return event
 
     def passed(self, point: int) -> bool:
@@ -301,16 +314,24 @@ class Driver:
         self._call("cuEventDestroy_v2", point)
         return True
 
-    def order(self, before: int, after: int) -> None:
+    def order(self, before: int | None, after: int | None) -> None:
         """Let what a stream is asked for from now on wait for what another one has been asked for: handles of streams,
-        1 is the default one, 2 that of the calling thread."""
-        with self._inside():
+        1 is the default one, 2 that of the calling thread, ``None`` the one that is asked here."""
+        with self._inside(), self._asking:
             event = self._made("cuEventCreate", _UNTIMED)
             try:
-                self._call("cuEventRecord", event, before)
-                self._call("cuStreamWaitEvent", after, event, 0)
+                self._call("cuEventRecord", event, self.stream if before is None else before)
+                self._call("cuStreamWaitEvent", self.stream if after is None else after, event, 0)
             finally:
                 self._call("cuEventDestroy_v2", event)  # which is kept until nobody waits for it
+
+    def switch(self, stream: int) -> None:
+        """Ask another stream from now on, behind what was asked for: everything remains in one order.  Who launches by
+        the functions of :meth:`natives` must not do so meanwhile."""
+        with self._asking:
+            if stream != self.stream:
+                self.order(None, stream)
+                self.stream = stream
 
     def wait_for_all(self) -> None:
         """Wait for what all streams have been asked for, those of others as well."""
@@ -340,17 +361,13 @@ class Driver:
         """New memory, from now on in the order of what is asked for; raises a ``MemoryError``."""
         self.enter()
         address = _WORD()
-        status = self._allocate(ctypes.byref(address), nbytes, self._pool, self._stream)
-        if status:
-            self.fail("cuMemAllocFromPoolAsync", status)
+        self._ask("cuMemAllocFromPoolAsync", ctypes.byref(address), nbytes, self._pool)
         return address.value
 
     def release(self, address: int) -> None:
         """Give memory back to the pool."""
         self.enter()
-        status = self._release(address, self._stream)
-        if status:
-            self.fail("cuMemFreeAsync", status)
+        self._ask("cuMemFreeAsync", address)
 
     def trim(self) -> None:
         """Give the system what the pool has."""
@@ -365,26 +382,24 @@ class Driver:
         if isinstance(data, memoryview):
             in_place = nbytes > _COPIED and not data.readonly
             source = ctypes.byref(ctypes.c_char.from_buffer(data)) if in_place else bytes(data)
-        status = self._upload(address, source, nbytes, self._stream)
-        if status:
-            self.fail("cuMemcpyHtoDAsync_v2", status)
+        self._ask("cuMemcpyHtoDAsync_v2", address, source, nbytes)
         if nbytes > _COPIED:
-            self._call("cuStreamSynchronize", self._stream)
+            self._synchronize()
 
     def download(self, address: int, nbytes: int) -> bytes:
         """Read memory, when all is done that was asked for."""
         self.enter()
         data: bytes = _new_bytes(None, nbytes)
-        self._call("cuMemcpyDtoHAsync_v2", data, address, nbytes, self._stream)
-        self._call("cuStreamSynchronize", self._stream)
+        self._ask("cuMemcpyDtoHAsync_v2", data, address, nbytes)
+        self._synchronize()
         return data
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy within the device."""
         self.enter()
-        self._call("cuMemcpyDtoDAsync_v2", target, source, nbytes, self._stream)
+        self._ask("cuMemcpyDtoDAsync_v2", target, source, nbytes)
 
     def fill(self, address: int, byte: int, nbytes: int) -> None:
         """Set bytes of memory."""
         self.enter()
-        self._call("cuMemsetD8Async", address, byte, nbytes, self._stream)
+        self._ask("cuMemsetD8Async", address, byte, nbytes)

@@ -16,7 +16,7 @@ from ..ir.holders import held_elsewhere
 from ..ir.node import Node
 from ..ir.symbolic import is_unusable
 from ..ops.table import BOUND, DUAL, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
-from ..types import TYPES, VarState
+from ..types import TYPES, JitBackend, VarState
 from .backend import Exchange, bring
 from .backends import backend_of
 from .buffer import Buffer, share
@@ -24,9 +24,9 @@ from .contents import address_of, bytes_of, in_memory, looked_at, read_bytes, re
 from .elements import pack
 from .evaluation import evaluate
 
-__all__ = ["call_host", "copied", "exchange_of", "exported_view", "filled", "host_view", "import_copy", "import_shared",
-           "import_written", "in_memory", "opaque", "opaque_all", "put_back", "read_bytes", "read_element", "rewritten",
-           "set_bytes", "set_element", "shown", "state_of", "sync", "unshared"]
+__all__ = ["call_host", "copied", "exchange_of", "exported_view", "filled", "gpu_of", "host_view", "import_copy",
+           "import_shared", "import_written", "in_memory", "opaque", "opaque_all", "put_back", "read_bytes",
+           "read_element", "rewritten", "set_bytes", "set_element", "shown", "state_of", "sync", "unshared"]
 
 
 def opaque(node: Node, where: int = 0) -> Node:
@@ -167,6 +167,15 @@ def exchange_of(where: int) -> Exchange | None:
     """What a backend, given as a bit, shares memory with other libraries by; ``None`` if its memory is that of the
     host, or nobody else's."""
     return backend_of(where).exchange
+
+
+def gpu_of() -> Any:
+    """The backend of arrays of ``drjit.cuda``, for what has to do with a GPU; raises a ``RuntimeError`` that says why
+    there is none."""
+    found = backend_of(JitBackend.CUDA.value)
+    if not hasattr(found, "streams"):
+        raise RuntimeError(f"the backend '{found.name}', which is in the place of a GPU, is none")
+    return found
 
 
 def import_shared(type_: int, address: int, size: int, owner: Any, where: int | None = None,

@@ -32,6 +32,7 @@ from .exchange import Exchange
 from .kernels import GPUKernel
 from .memory import Device
 from .native import GPUNative
+from .streams import Streams
 from .target import LIMITS, target_of
 
 __all__ = ["GPU", "Driver", "availability", "the_gpu"]
@@ -45,7 +46,7 @@ class Driver(Protocol):
 
     name: str
     number: int  # of the device, among all
-    stream: int  # the handle of the order in which everything happens
+    stream: int  # the handle of the one in whose order everything happens
     version: int
     architecture: int
 
@@ -85,9 +86,12 @@ class Driver(Protocol):
     def passed(self, point: Any) -> bool:
         """Whether the device has come to a point; if so, that is forgotten."""
 
-    def order(self, before: int, after: int) -> None:
+    def order(self, before: int | None, after: int | None) -> None:
         """Let what a stream is asked for from now on wait for what another one has been asked for: handles of streams,
-        1 is the default one, 2 that of the calling thread."""
+        1 is the default one, 2 that of the calling thread, ``None`` the one that is asked here."""
+
+    def switch(self, stream: int) -> None:
+        """Ask another stream from now on, behind what was asked for."""
 
     def wait_for_all(self) -> None:
         """Wait for what all streams have been asked for, those of others as well."""
@@ -152,6 +156,7 @@ class GPU:
         self.recipes = recipes.Recipes(self.native)
         _IN_USE.add(self)
         self.exchange = Exchange(self)
+        self.streams = Streams(self)
 
     # --- failures ----------------------------------------------------------------------------------------------------
 
@@ -255,6 +260,7 @@ class GPU:
     def submit(self, launch: Any, /) -> int:
         """Run a launch after those before it."""
         with self.watching():
+            self.streams.turn()
             begin = self.driver.mark() if launch.timed else None
             launch.begun = True  # for who interrupts
             try:
@@ -299,6 +305,7 @@ class GPU:
         """All launches up to one have run."""
         self.native.have_run(count)
         self.exchange.settle()
+        self.streams.settle()
 
     def is_done(self, ticket: int, /) -> bool:
         """Whether a launch is known to have finished."""

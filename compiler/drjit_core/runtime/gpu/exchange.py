@@ -46,18 +46,18 @@ class Exchange:
 
     @property
     def stream(self) -> int:
-        """The stream in whose order everything happens here."""
-        return self._backend.driver.stream  # type: ignore[no-any-return]
+        """The stream in whose order everything happens here, until another thread launches."""
+        return self._backend.streams.own()  # type: ignore[no-any-return]
 
     def gives(self, stream: int) -> None:
         """Somebody gets memory: the stream waits for what is launched."""
         with self._backend.watching():
-            self._backend.driver.order(self.stream, stream)
+            self._backend.driver.order(None, stream)
 
     def takes(self, stream: int) -> None:
         """Somebody gives memory: what is launched from now on waits for the stream."""
         with self._backend.watching():
-            self._backend.driver.order(stream, self.stream)
+            self._backend.driver.order(stream, None)
 
     def returned(self, stream: int) -> None:
         """Somebody has no use any more for memory that was given to a stream.  Finalisers call this.
@@ -69,7 +69,7 @@ class Exchange:
             return
         with suppress(DriverError):  # the device may be gone
             if stream in _ALWAYS:
-                driver.order(stream, self.stream)
+                driver.order(stream, None)
             else:
                 driver.wait_for_all()
 

@@ -30,6 +30,9 @@ class GPUNative(Native):
         self.is_lost = False  #: whether the device is of no use any more
         self._last: list[Any] = [None] * LISTED
 
+    def forget_thread(self) -> None:
+        """The stream of a thread is another one: nothing is known of it here."""
+
     def note(self, name: str) -> int:
         """There was a launch; returns its ticket."""
         self.count += 1

@@ -82,6 +82,10 @@ cdef class GPUNative(Native):
     def __dealloc__(self):
         free(self.words)
 
+    def forget_thread(self):
+        """Who launches next enters anew, and finds its stream."""
+        self.thread = 0
+
     cpdef int64_t note(self, object name) except -1:
         """There was a launch; returns its ticket."""
         self.count += 1
@@ -187,10 +191,11 @@ cdef class GPUNative(Native):
     # --- the driver --------------------------------------------------------------------------------------------------
 
     cdef bint enter_thread(self) except -1:
-        """Let the calling thread use the device."""
+        """Let the calling thread use the device, and launches go to its stream."""
         cdef uint64_t thread = PyThreadState_GetID(PyThreadState_Get())
         if thread != self.thread:
             self.backend.driver.enter()
+            self.stream = <void*> <uintptr_t> self.backend.streams.turn()
             self.thread = thread
         return True
 
