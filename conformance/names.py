@@ -8,8 +8,8 @@ The names of release 1.5.0, with the names of the parameters of its functions an
     python conformance/names.py --read tests/data/names_1_5_0.json    # where that package is installed
 
 A name is the *same*, *differs* (what parameters or members are not here, with the reason if one is known), or is
-*missing*. Array types are counted, not listed. The exit status is 1 if a name is missing that is not to come, or
-something differs without a reason.
+*missing*. Array types are counted, not listed. The exit status is 1 if a name is missing, or something differs, without
+a reason.
 """
 
 from __future__ import annotations
@@ -27,16 +27,11 @@ MODULES = ("drjit", "drjit.detail", "drjit.dda", "drjit.opt", "drjit.random", "d
            "drjit.scalar", "drjit.cuda", "drjit.cuda.ad", "drjit.auto", "drjit.auto.ad")
 NAMES = pathlib.Path(__file__).resolve().parents[1] / "tests" / "data" / "names_1_5_0.json"
 
-#: Names that are to come, with what they belong to.
-TO_COME = {
-    r"drjit\.nn\..*": "networks", r"drjit\.(freeze|FrozenFunction)": "frozen functions",
-    r"drjit\.(\w+\.)*Texture\w*|drjit\.(WrapMode|FilterMode)": "textures", r"drjit\.cuda\..*": "CUDA",
-}
 #: Names that another release shows without documenting them: modules and helpers of its own files.
 INTERNAL = (r"drjit\.(\w+\.)*(annotations|Any|Callable|Dict|Extra|Generic|Iterator|LearningRate|List|Literal|Mapping|"
             r"MutableMapping|Optional|Sequence|Shape|TYPE_CHECKING|Tuple|Type|TypeVar|Union|Unpack|overload|wraps|"
             r"get_cmake_dir|Array(NfT|NiT|NuT|OrFloat|OrInt)|BoolT|FloatT|TensorXfT)|drjit\.detail\.\w+|"
-            r"drjit\.random\.ArrayT")
+            r"drjit\.random\.ArrayT|drjit\.nn\.(T|TensorOrViewOrNone|TypeAlias)")
 #: Why something differs, or is missing on purpose, by a pattern of names.
 REASONS = {
     r"drjit\.ArrayBase": "arrays have the components that their type has",
@@ -128,9 +123,6 @@ def table(names: dict[str, Any]) -> list[tuple[str, str, str]]:
             continue
         state, what = compare(name, entry)
         reasons = [reason for pattern, reason in REASONS.items() if re.fullmatch(pattern, name)]
-        later = [reason for pattern, reason in TO_COME.items() if re.fullmatch(pattern, name)]
-        if state == "missing" and later:
-            state, reasons = "to come", later
         found.append((name, state, "; ".join(filter(None, [what, *reasons]))))
     return found
 
@@ -147,9 +139,9 @@ def main() -> int:
     names = json.loads(NAMES.read_text(encoding="utf-8"))
     rows = table(names)
     for name, state, what in rows:
-        if arguments.all and names[name]["kind"] != "array" or state not in ("same", "to come"):
+        if arguments.all and names[name]["kind"] != "array" or state != "same":
             print(f"{name:45} {state:8} {what}")
-    counts = {state: sum(row[1] == state for row in rows) for state in ("same", "differs", "missing", "to come")}
+    counts = {state: sum(row[1] == state for row in rows) for state in ("same", "differs", "missing")}
     print(", ".join(f"{count} {state}" for state, count in counts.items()))
     open_ = [name for name, state, _ in rows if state in ("missing", "differs")
              and not any(re.fullmatch(pattern, name) for pattern in REASONS)]

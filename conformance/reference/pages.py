@@ -89,6 +89,7 @@ def public_names() -> list[str]:
     found += [f"drjit.{module}.{name}" for module in ("detail", "nn", "opt", "random", "textures")
               for name in getattr(drjit, module).__all__]
     found += [f"drjit.llvm.{name}" for name in (*_GENERATORS, "Event", _TEXTURE)]
+    found += [f"drjit.cuda.{name}" for name in drjit.cuda.__all__ if name not in drjit.llvm.__all__]
     return [*found, *_PACKAGES]
 
 

@@ -41,6 +41,10 @@ from drjit_core import (
 
 from .._access.slicing import contiguous_strides, strided
 from .._base.array import ArrayBase
+from .._base.capsules import is_valid as _capsule_is_valid
+from .._base.capsules import new as _capsule_new
+from .._base.capsules import pointer as _capsule_pointer
+from .._base.capsules import set_name as _capsule_set_name
 from .._base.errors import ArgumentError, describe
 from .._base.links import links
 from .._base.nodes import broadcast
@@ -105,12 +109,6 @@ class _DLManagedTensorVersioned(ctypes.Structure):
 
 _Managed = _DLManagedTensor | _DLManagedTensorVersioned
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_api = ctypes.pythonapi
-_capsule_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
-    ("PyCapsule_New", _api))
-_capsule_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
-_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
-_capsule_set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_SetName", _api))
 
 # Module-level: capsules refer to these bytes. Names of what is there, and of what a consumer has taken.
 _NAME, _USED = b"dltensor", b"used_dltensor"

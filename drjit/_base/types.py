@@ -55,7 +55,8 @@ import importlib
 import math
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from drjit_core import TYPES, JitBackend, has_backend, missing_backend
@@ -267,13 +268,16 @@ def _listed(backend: JitBackend) -> list[str]:
     return sorted([*names, *GENERATORS, *TEXTURES])
 
 
-def package(namespace: dict[str, Any], backend: JitBackend, diff: bool = False) -> None:
-    """Give a module the types of a package, each made when it is first asked for, and list them in ``__all__``."""
+def package(namespace: dict[str, Any], backend: JitBackend, diff: bool = False,
+            others: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Give a module the types of a package, each made when it is first asked for, and list them in ``__all__``;
+    ``others`` are names besides, and the modules that define them."""
     module = namespace["__name__"]
 
     names = _listed(backend)
     if backend is not SCALAR:
-        names = sorted([*names, "Event"])
+        others = {"Event": "drjit._tools.event", **others}
+    names = sorted([*names, *others])
     has_diff = not diff and backend is not SCALAR
 
     def get(name: str) -> Any:
@@ -286,8 +290,8 @@ def package(namespace: dict[str, Any], backend: JitBackend, diff: bool = False) 
         if name in TEXTURES:
             namespace[name] = links.texture(name, module, Record(backend, TEXTURES[name], "array", (), diff))
             return namespace[name]
-        if name == "Event" and backend is not SCALAR:
-            namespace[name] = importlib.import_module("drjit._tools.event").Event
+        if name in others:
+            namespace[name] = getattr(importlib.import_module(others[name]), name)
             return namespace[name]
         if record is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules.get(module))

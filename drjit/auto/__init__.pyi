@@ -121,6 +121,7 @@ from drjit.llvm import (
     Bool as Bool,
     Complex2f as Complex2f,
     Complex2f64 as Complex2f64,
+    Event as Event,
     Float as Float,
     Float16 as Float16,
     Float32 as Float32,

@@ -17,6 +17,16 @@ from drjit import (
     _Components4,
 )
 from . import ad as ad
+from drjit._tools.event import Event as Event
+from drjit.cuda.interop import GLInterop as GLInterop
+from drjit.cuda.contexts import green_context as green_context
+from drjit.cuda.interop import map_graphics_resource_array as map_graphics_resource_array
+from drjit.cuda.interop import map_graphics_resource_ptr as map_graphics_resource_ptr
+from drjit.cuda.interop import memcpy_2d_to_array_async as memcpy_2d_to_array_async
+from drjit.cuda.interop import register_gl_buffer as register_gl_buffer
+from drjit.cuda.interop import register_gl_texture as register_gl_texture
+from drjit.cuda.interop import unmap_graphics_resource as unmap_graphics_resource
+from drjit.cuda.interop import unregister_cuda_resource as unregister_cuda_resource
 
 class Array0b(_Mask[Array0b, _Array0bCp, Bool, _BoolCp, Bool, Array0b, Array0b, _Array0bCp, _Array0Order, _FitsArray0[_F64, _Scalar], _FitsArray0[_U64, _Scalar], Bool, Array0i, bool, Array0f, UInt], _FitsArray0[_B, _CUDA], _WithMask[_OfCUDA, Array0b, Array0i8, Array0u8, Array0i, Array0u, Array0i64, Array0u64, Array0bf16, Array0f16, Array0f, Array0f64]): ...
 class Array0bf16(_FloatVector[Array0bf16, _Array0bf16Cp, BFloat16, _BFloat16Cp, BFloat16, Array0bf16, Array0b, _Array0bCp, _Array0Order, _FitsArray0[_F64, _Scalar], _FitsArray0[_U64, _Scalar], BFloat16, Array0i, float, _FitsFlat[_FB16, _CUDA] | float], _FitsArray0[_FB16, _CUDA], _WithPow[_OfCUDA, Array0bf16, Array0bf16, Array0bf16, Array0bf16, Array0bf16, Array0bf16, Array0bf16, Array0bf16, Array0f16, Array0f, Array0f64]): ...

@@ -4,4 +4,4 @@ from drjit_core import JitBackend
 
 from .._base.types import package
 
-package(globals(), JitBackend.CUDA, diff=True)
+package(globals(), JitBackend.CUDA, diff=True, others={"green_context": "drjit.cuda.contexts"})

@@ -16,6 +16,8 @@ from drjit import (
     _FitsArray41, _FitsArray43, _FitsArray1, _FitsArray2, _FitsArray3, _FitsArray4, _FitsFlat, _Component,
     _Components1, _Components2, _Components3, _Components4,
 )
+from drjit._tools.event import Event as Event
+from drjit.cuda.contexts import green_context as green_context
 
 class Array0b(_Mask[Array0b, _Array0bCp, Bool, _BoolCp, Bool, Array0b, Array0b, _Array0bCp, _Array0Order, _FitsArray0[_F64, _CUDA], _FitsArray0[_U64, _CUDA], Bool, Array0i, bool, Array0f, UInt], _FitsArray0[_B, _CUDAAD], _WithMask[_OfBothCUDA, Array0b, Array0i8, Array0u8, Array0i, Array0u, Array0i64, Array0u64, Array0bf16, Array0f16, Array0f, Array0f64]): ...
 class Array0bf16(_FloatVector[Array0bf16, _Array0bf16Cp, BFloat16, _BFloat16Cp, BFloat16, Array0bf16, Array0b, _Array0bCp, _Array0Order, _FitsArray0[_F64, _CUDA], _FitsArray0[_U64, _CUDA], BFloat16, Array0i, float, _FitsFlat[_FB16, _CUDAAD] | float], _FitsArray0[_FB16, _CUDAAD], _WithPow[_OfBothCUDA, Array0bf16, Array0bf16, Array0bf16, Array0bf16, Array0bf16, Array0bf16, Array0bf16, Array0bf16, Array0f16, Array0f, Array0f64]): ...

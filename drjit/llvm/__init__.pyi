@@ -17,6 +17,7 @@ from drjit import (
     _Components4,
 )
 from . import ad as ad
+from drjit._tools.event import Event as Event
 
 class Array0b(_Mask[Array0b, _Array0bCp, Bool, _BoolCp, Bool, Array0b, Array0b, _Array0bCp, _Array0Order, _FitsArray0[_F64, _Scalar], _FitsArray0[_U64, _Scalar], Bool, Array0i, bool, Array0f, UInt], _FitsArray0[_B, _LLVM], _WithMask[_OfLLVM, Array0b, Array0i8, Array0u8, Array0i, Array0u, Array0i64, Array0u64, Array0bf16, Array0f16, Array0f, Array0f64]): ...
 class Array0bf16(_FloatVector[Array0bf16, _Array0bf16Cp, BFloat16, _BFloat16Cp, BFloat16, Array0bf16, Array0b, _Array0bCp, _Array0Order, _FitsArray0[_F64, _Scalar], _FitsArray0[_U64, _Scalar], BFloat16, Array0i, float, _FitsFlat[_FB16, _LLVM] | float], _FitsArray0[_FB16, _LLVM], _WithPow[_OfLLVM, Array0bf16, Array0bf16, Array0bf16, Array0bf16, Array0bf16, Array0bf16, Array0bf16, Array0bf16, Array0f16, Array0f, Array0f64]): ...
