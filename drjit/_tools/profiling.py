@@ -1,8 +1,16 @@
-"""Named parts of programs, for the kernel history."""
+"""Named parts of programs, for the kernel history, and for tools that listen to NVTX, as NVIDIA Nsight Systems does.
+
+Such tools say in ``NVTX_INJECTION64_PATH`` by which library they listen, to the programs that they start. They are told
+by NVIDIA's package ``nvtx`` where that is installed, as NVTX is a header of C, whose tables of functions are not
+documented. Without a tool nothing is imported, and nobody is called.
+"""
 
 from __future__ import annotations
 
+import importlib
+import os
 from types import TracebackType
+from typing import Any
 
 import drjit_core as core
 from drjit_core import JitFlag, scoped_set_flag
@@ -10,6 +18,19 @@ from drjit_core import JitFlag, scoped_set_flag
 from .._base.errors import describe
 
 __all__ = ["profile_enable", "profile_mark", "profile_range"]
+
+
+def _listener() -> Any:
+    """What a tool is told by, ``None`` if there is no tool, or no package."""
+    if "NVTX_INJECTION64_PATH" not in os.environ:
+        return None
+    try:
+        return importlib.import_module("nvtx")
+    except ImportError:
+        return None
+
+
+_nvtx = _listener()
 
 
 def _checked(function: str, name: object) -> str:
@@ -48,7 +69,8 @@ class profile_enable:
 
 
 def profile_mark(arg: str, /) -> None:
-    """Note an event by name: an entry between those of kernels in the history, if one is kept.
+    """Note an event by name: an entry between those of kernels in the history, if one is kept, and on the timeline of a
+    tool that listens to NVTX (see :class:`profile_range`).
 
     Nothing happens otherwise. Raises a ``TypeError`` if the name is no ``str``; evaluates nothing. The entry has the
     type ``ProfileEvent.Mark`` (of ``drjit.detail``), ``name``, the enclosing ``ranges``, and its ``time`` in seconds on
@@ -60,6 +82,8 @@ def profile_mark(arg: str, /) -> None:
     'before the first step'
     """
     core.profile_mark(_checked("drjit.profile_mark", arg))
+    if _nvtx is not None:
+        _nvtx.mark(arg)
 
 
 class profile_range:
@@ -72,6 +96,10 @@ class profile_range:
     there. Since kernels run asynchronously, that is not the time of the kernels, which their own entries tell. What
     counts is where a kernel is launched, not where its operations are traced: end a range with :func:`eval` to have
     them in it. Raises a ``TypeError`` if the name is no ``str``.
+
+    A program that was started by NVIDIA Nsight Systems (``nsys profile -t nvtx python program.py``), or another tool
+    that listens to NVTX, tells it of ranges and marks as well, on the timeline of the thread, if the package ``nvtx``
+    is installed.
 
     >>> from drjit.llvm import Float
     >>> with dr.profile_enable(), dr.profile_range("step"):
@@ -90,7 +118,11 @@ class profile_range:
         entered = core.ProfileRange(self._name)
         self._entered.append(entered)
         entered.enter()
+        if _nvtx is not None:
+            _nvtx.push_range(self._name)
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
                  traceback: TracebackType | None) -> None:
         self._entered.pop().leave()
+        if _nvtx is not None:
+            _nvtx.pop_range()

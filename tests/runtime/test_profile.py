@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
 
 import drjit as dr
+from drjit._tools import profiling
 from drjit.detail import ProfileEvent
 from drjit.llvm import Float
 
@@ -183,3 +185,41 @@ def test_flags_are_accepted_and_change_no_result(position, capsys):
             dr.eval(y, total)
         assert y.tolist() == [7, 7, 7] and total.tolist() == [3, 3, 2]
     capsys.readouterr()
+
+
+class Tool:
+    """Stands for the package ``nvtx``."""
+
+    def __init__(self):
+        self.told = []
+
+    def mark(self, name):
+        self.told.append(name)
+
+    def push_range(self, name):
+        self.told.append(f"{name} begins")
+
+    def pop_range(self):
+        self.told.append("it ends")
+
+
+def test_tools_that_listen_to_nvtx_are_told(monkeypatch):
+    tool = Tool()
+    monkeypatch.setenv("NVTX_INJECTION64_PATH", "/a/library.so")
+    monkeypatch.setitem(sys.modules, "nvtx", tool)
+    monkeypatch.setattr(profiling, "_nvtx", profiling._listener())
+    step = dr.profile_range("step")
+    with pytest.raises(KeyError), dr.profile_range("all"), step:
+        dr.profile_mark("here")
+        with step:
+            raise KeyError
+    assert tool.told == ["all begins", "step begins", "here", "step begins", "it ends", "it ends", "it ends"]
+
+
+def test_nobody_is_told_without_a_tool_or_the_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "nvtx", Tool())
+    monkeypatch.delenv("NVTX_INJECTION64_PATH", raising=False)
+    assert profiling._listener() is None
+    monkeypatch.setenv("NVTX_INJECTION64_PATH", "/a/library.so")
+    monkeypatch.setitem(sys.modules, "nvtx", None)  # which is not installed
+    assert profiling._listener() is None
