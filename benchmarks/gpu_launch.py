@@ -24,13 +24,13 @@ from drjit_core.runtime.gpu.backend import GPU, the_gpu
 class Idle:
     """A driver that does nothing."""
 
-    name, version, architecture, memory, multiprocessors = "no device", 13000, 90, 1 << 35, 132
+    name, version, architecture, memory, multiprocessors, stream = "no device", 13000, 90, 1 << 35, 132, 1
 
     def __init__(self) -> None:
         self._next = 1 << 32
         # what returns 0, whatever it gets, and looks at nothing: no two of these numbers are equal
         nothing = ctypes.cast(ctypes.CDLL(None).pthread_equal, ctypes.c_void_p).value
-        self._natives = Natives(nothing or 0, nothing or 0, 0)
+        self._natives = Natives(nothing or 0, nothing or 0)
 
     def natives(self) -> Natives:
         """Functions of C that do nothing."""

@@ -119,7 +119,7 @@ class MachineDriver:
     def natives(self) -> Natives:
         """Functions of C that do the same."""
         launch, upload = (ctypes.cast(callback, ctypes.c_void_p).value or 0 for callback in self._callbacks)
-        return Natives(launch, upload, _STREAM)
+        return Natives(launch, upload)
 
     def fail(self, function: str, status: int) -> NoReturn:
         """Raise what one of them has met."""

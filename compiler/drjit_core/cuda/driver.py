@@ -94,11 +94,10 @@ _new_bytes.restype, _new_bytes.argtypes = ctypes.py_object, (_POINTER, ctypes.c_
 
 
 class Natives(NamedTuple):
-    """Addresses of functions in C, as the driver has them, for who launches without Python, and the stream."""
+    """Addresses of functions in C, as the driver has them, for who launches without Python."""
 
     launch: int  #: ``cuLaunchKernel``
     upload: int  #: ``cuMemcpyHtoDAsync_v2``
-    stream: int  #: the one that is asked at first
 
 
 class _Extra(ctypes.Structure):
@@ -224,7 +223,7 @@ class Driver(GreenContexts, Graphics):
         """The functions for who launches without Python."""
         launch, upload = (ctypes.cast(self._functions[name], _POINTER).value for name in (
             "cuLaunchKernel", "cuMemcpyHtoDAsync_v2"))
-        return Natives(launch or 0, upload or 0, self._stream)
+        return Natives(launch or 0, upload or 0)
 
     # --- kernels -----------------------------------------------------------------------------------------------------
 

@@ -65,8 +65,8 @@ cdef class GPUNative(Native):
     cdef list last
     cdef LaunchFunction function
     cdef UploadFunction upload
-    cdef void* stream
-    cdef uint64_t thread  # that has entered last
+    cdef uint64_t thread  # that has entered last, 0 if it has to enter anew
+    cdef void* stream  # of that thread
     cdef uint64_t* words  # of a launch, with what the kernel gets behind them
     cdef Py_ssize_t capacity
 
@@ -77,7 +77,6 @@ cdef class GPUNative(Native):
         if found is not None:
             self.function = <LaunchFunction> <uintptr_t> found.launch
             self.upload = <UploadFunction> <uintptr_t> found.upload
-            self.stream = <void*> <uintptr_t> found.stream
 
     def __dealloc__(self):
         free(self.words)
