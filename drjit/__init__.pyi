@@ -3857,7 +3857,7 @@ def prod(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | Ellipsis
 def prod_nested(value: Any, /) -> Any:
     """The product of all elements: :func:`prod` with ``axis=None``."""
 def profile_mark(arg: str, /) -> None:
-    """Note an event by name: an entry between those of kernels in the history, if one is kept."""
+    """Note an event by name: an entry between those of kernels in the history, if one is kept, and on the timeline of a tool that listens to NVTX (see :class:`profile_range`)."""
 @overload
 def quat_apply(arg0: scalar.Quaternion4bf16, arg1: scalar.Array3bf16, /) -> scalar.Array3bf16:
     """The 3D vector ``arg1`` rotated by the unit quaternion ``arg0``."""

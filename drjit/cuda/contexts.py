@@ -46,7 +46,7 @@ class green_context:
     libraries write to shared memory meanwhile is seen when it is exchanged again.
 
     ``sm_count``: how many multiprocessors there shall be at least, an ``int`` from 1 on. Groups have a least size (8 on
-    sm_90), and are multiples of it.
+    sm_90), and are multiples of it. Several contexts may have some in common: each is a part of the whole.
 
     Raises a ``RuntimeError`` if there is no GPU, if it has fewer multiprocessors, or if its driver is older than 12.4.
 

@@ -48,8 +48,9 @@ class Streams:
             contexts = self._entered.contexts
             stream = contexts[-1].part.stream if contexts else self._first
             if stream != driver.stream:
-                driver.switch(stream)
-                self.backend.native.forget_thread()
+                self.backend.native.forget_thread()  # before: an interrupt may come in between
+                with self.backend.watching():
+                    driver.switch(stream)
         return driver.stream  # type: ignore[no-any-return]
 
     def own(self) -> int:
@@ -60,8 +61,7 @@ class Streams:
             if exclusion.evaluating:  # a finaliser, or what handles a signal, does not change the stream of a launch
                 self.backend.native.forget_thread()
                 return self.backend.driver.stream  # type: ignore[no-any-return]
-            with self.backend.watching():
-                return self.turn()
+            return self.turn()
 
     def enter(self, context: GreenContext) -> None:
         """Let the launches of the calling thread go to a green context."""
