@@ -6,6 +6,7 @@ made of the machine, in a process of its own, since types know whether their bac
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -263,11 +264,12 @@ PROGRAMS = {
 }
 
 
-def test_on_the_machine() -> None:
+def test_on_the_machine(tmp_path: Path) -> None:
     program = BEGIN
     for number, (name, text) in enumerate(PROGRAMS.items()):
         program += f"\ndef program_{number}():  # {name}\n{indent(dedent(text), '    ')}\nprogram_{number}()\n{END}"
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=ROOT)
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=ROOT,
+                           env=os.environ | {"DRJIT_CACHE_DIR": str(tmp_path)})
     assert found.returncode == 0, found.stderr + "\n".join(
         f"{line:4} {text}" for line, text in enumerate(program.splitlines(), 1))
     assert not found.stderr, found.stderr  # finalisers that fail

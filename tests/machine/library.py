@@ -356,7 +356,7 @@ class Library(Resources):
     def _cuLinkComplete(self, state: int, code: int, nbytes: int) -> None:
         made = self._get("linker", state)["code"]
         _put(code, ctypes.addressof(made))
-        _put(nbytes, len(made), _S)
+        _put(nbytes, len(made) - 1, _S)  # what is on disk is what the machine's driver has
 
     def _cuLinkDestroy(self, state: int) -> None:
         code = self._get("linker", state)["code"]

@@ -69,7 +69,8 @@ class Streams:
             self._first = self._first or self.backend.driver.stream
         self._entered.contexts.append(context)
         try:
-            self.own()
+            with self.backend.watching():  # a device that is lost says so
+                self.own()
         except BaseException:
             self._entered.contexts.pop()
             raise
