@@ -180,7 +180,7 @@ def test_data_may_be_changed_once_it_was_uploaded(count: int, device: GPU, monke
     """The device reads large arrays where they are, and that has happened then; read-only ones, and bytes, as well."""
     waits: list[object] = []
     driver, data = device.driver, np.arange(count, dtype=np.uint64)
-    monkeypatch.setitem(driver._functions, "cuStreamSynchronize", waits.append)
+    monkeypatch.setitem(driver.functions, "cuStreamSynchronize", waits.append)
     address = driver.allocate(8 * count)
     for given in (memoryview(data), memoryview(data).toreadonly(), data.tobytes()):
         driver.fill(address, 0, 8 * count)

@@ -207,7 +207,7 @@ def test_many_threads_use_the_memory_of_each_other(device: GPU, library: Library
 def test_a_stream_is_left_when_nobody_asks_it(device: GPU, library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of another thread is under way, without the interpreter's lock."""
     context, driver = green(device), device.driver
-    address, copy = driver.allocate(16), driver._functions["cuMemcpyDtoDAsync_v2"]
+    address, copy = driver.allocate(16), driver.functions["cuMemcpyDtoDAsync_v2"]
     begun, entered = threading.Event(), threading.Event()
 
     def slowly(*arguments: Any) -> Any:
@@ -215,7 +215,7 @@ def test_a_stream_is_left_when_nobody_asks_it(device: GPU, library: Library, mon
         entered.wait(0.2)
         return copy(*arguments)
 
-    monkeypatch.setitem(driver._functions, "cuMemcpyDtoDAsync_v2", slowly)
+    monkeypatch.setitem(driver.functions, "cuMemcpyDtoDAsync_v2", slowly)
     thread = threading.Thread(target=driver.copy, args=(address, address + 8, 8))
     thread.start()
     assert begun.wait(10)

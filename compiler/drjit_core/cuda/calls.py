@@ -17,8 +17,8 @@ class Calls:
     version: int  #: of the driver
     stream: int  #: the one that is asked
     _library: Any
-    _functions: dict[str, Any]
-    _call: Callable[..., None]  #: calls a function by its name
+    functions: dict[str, Any]
+    call: Callable[..., None]  #: calls a function by its name
     _made: Callable[..., int]  #: the same, for what it makes
     _inside: Callable[[], AbstractContextManager[None]]  #: our context is the current one meanwhile
     fail: Callable[..., Any]
@@ -33,13 +33,13 @@ class Calls:
         for name, arguments in functions.items():
             function = self._library[name]  # an object of its own, whose arguments nobody else sets
             function.argtypes = arguments
-            self._functions[name] = function
+            self.functions[name] = function
 
     def _require(self, what: str, functions: dict[str, tuple[Any, ...]], since: int) -> None:
         """The same for functions that not every driver has, but those from a version on; raises a ``RuntimeError`` that
         says what there is not without them."""
         try:
-            self._find({name: arguments for name, arguments in functions.items() if name not in self._functions})
+            self._find({name: arguments for name, arguments in functions.items() if name not in self.functions})
         except AttributeError as error:
             found, needed = (f"{value // 1000}.{value % 1000 // 10}" for value in (self.version, since))
             raise RuntimeError(f"{what} need a CUDA driver of version {needed} or newer; that of this machine, "
@@ -48,6 +48,6 @@ class Calls:
     def _ask(self, function: str, *arguments: Any) -> None:
         """Call a function whose last argument is the stream."""
         with self._asking:
-            status = self._functions[function](*arguments, self.stream)
+            status = self.functions[function](*arguments, self.stream)
         if status:
             self.fail(function, status)

@@ -140,16 +140,16 @@ class Driver(GreenContexts, Graphics):
         if status:
             raise NoDevice("the CUDA driver has no device" if status == _NO_DEVICE else
                            f"the CUDA driver cannot be used: {DriverError('cuInit', self._name(status), status)}")
-        self._library, self._functions = cuda, dict[str, Any]()
+        self._library, self.functions = cuda, dict[str, Any]()
         try:
             self._find(_FUNCTIONS)
         except AttributeError as error:
             raise NoDevice(f"the CUDA driver lacks a function: {error}") from None
-        self._launch = self._functions["cuLaunchKernel"]
-        self._call("cuDeviceGet", ctypes.byref(number), 0)
+        self._launch = self.functions["cuLaunchKernel"]
+        self.call("cuDeviceGet", ctypes.byref(number), 0)
         text, total = ctypes.create_string_buffer(_NAME_LENGTH), _WORD()
-        self._call("cuDeviceGetName", text, _NAME_LENGTH, number.value)
-        self._call("cuDeviceTotalMem_v2", ctypes.byref(total), number.value)
+        self.call("cuDeviceGetName", text, _NAME_LENGTH, number.value)
+        self.call("cuDeviceTotalMem_v2", ctypes.byref(total), number.value)
         self.name, self.version, self.memory = text.value.decode(), version.value, total.value
         self.number = number.value
         self.architecture = 10 * self._attribute(_MAJOR, number) + self._attribute(_MINOR, number)
@@ -160,19 +160,19 @@ class Driver(GreenContexts, Graphics):
         self.stream = self._stream
         properties = (ctypes.c_int * (_PROPERTIES // 4))(1, 0, 1, number.value)
         self._pool = self._made("cuMemPoolCreate", properties)
-        self._call("cuMemPoolSetAttribute", self._pool, _KEPT, ctypes.byref(ctypes.c_uint64(-1)))
+        self.call("cuMemPoolSetAttribute", self._pool, _KEPT, ctypes.byref(ctypes.c_uint64(-1)))
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    def _call(self, function: str, *arguments: Any, details: Any = None) -> None:
-        status = self._functions[function](*arguments)
+    def call(self, function: str, *arguments: Any, details: Any = None) -> None:
+        status = self.functions[function](*arguments)
         if status:
             self.fail(function, status, details)
 
     def _made(self, function: str, *arguments: Any) -> int:
         """The handle that a function makes."""
         found = _POINTER()
-        self._call(function, ctypes.byref(found), *arguments)
+        self.call(function, ctypes.byref(found), *arguments)
         return found.value or 0
 
     def fail(self, function: str, status: int, details: Any = None) -> NoReturn:
@@ -190,7 +190,7 @@ class Driver(GreenContexts, Graphics):
 
     def _attribute(self, attribute: int, number: ctypes.c_int) -> int:
         value = ctypes.c_int()
-        self._call("cuDeviceGetAttribute", ctypes.byref(value), attribute, number.value)
+        self.call("cuDeviceGetAttribute", ctypes.byref(value), attribute, number.value)
         return value.value
 
     def _current(self) -> int:
@@ -200,7 +200,7 @@ class Driver(GreenContexts, Graphics):
         """Let the calling thread have a current context: that of another device, which another library has chosen,
         stays."""
         if not self._current():
-            self._call("cuCtxSetCurrent", self._context)
+            self.call("cuCtxSetCurrent", self._context)
 
     def enter(self) -> None:
         """Let the calling thread use the device: what it has is made when it asks for the first time."""
@@ -213,7 +213,7 @@ class Driver(GreenContexts, Graphics):
         if self._current() == self._context:
             yield
             return
-        self._call("cuCtxPushCurrent_v2", self._context)
+        self.call("cuCtxPushCurrent_v2", self._context)
         try:
             yield
         finally:
@@ -221,7 +221,7 @@ class Driver(GreenContexts, Graphics):
 
     def natives(self) -> Natives | None:
         """The functions for who launches without Python."""
-        launch, upload = (ctypes.cast(self._functions[name], _POINTER).value for name in (
+        launch, upload = (ctypes.cast(self.functions[name], _POINTER).value for name in (
             "cuLaunchKernel", "cuMemcpyHtoDAsync_v2"))
         return Natives(launch or 0, upload or 0)
 
@@ -237,16 +237,16 @@ class Driver(GreenContexts, Graphics):
         options = (ctypes.c_int * 2)(_ERRORS, _LENGTH_OF_ERRORS)
         values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _LOG_LENGTH)
         state = _POINTER()
-        self._call("cuLinkCreate_v2", 2, options, values, ctypes.byref(state))
+        self.call("cuLinkCreate_v2", 2, options, values, ctypes.byref(state))
         try:
             data = text.encode() + b"\0"
-            self._call("cuLinkAddData_v2", state, _PTX, data, len(data), None, 0, None, None, details=log)
+            self.call("cuLinkAddData_v2", state, _PTX, data, len(data), None, 0, None, None, details=log)
             code, size = _POINTER(), _WORD()
-            self._call("cuLinkComplete", state, ctypes.byref(code), ctypes.byref(size), details=log)
+            self.call("cuLinkComplete", state, ctypes.byref(code), ctypes.byref(size), details=log)
             assert code.value is not None
             return ctypes.string_at(code.value, size.value)  # the memory is the linker's
         finally:
-            self._call("cuLinkDestroy", state)
+            self.call("cuLinkDestroy", state)
 
     def load(self, code: bytes) -> int:
         """A module of some code."""
@@ -256,7 +256,7 @@ class Driver(GreenContexts, Graphics):
     def unload(self, module: int) -> None:
         """Forget a module."""
         with self._inside():
-            self._call("cuModuleUnload", module)
+            self.call("cuModuleUnload", module)
 
     def function(self, module: int, name: str) -> int:
         """A kernel of a module."""
@@ -268,7 +268,7 @@ class Driver(GreenContexts, Graphics):
         self.enter()
         found, value = {}, ctypes.c_int()
         for what, attribute in (("registers", _REGISTERS), ("local", _LOCAL), ("shared", _SHARED)):
-            self._call("cuFuncGetAttribute", ctypes.byref(value), attribute, function)
+            self.call("cuFuncGetAttribute", ctypes.byref(value), attribute, function)
             found[what] = value.value
         return found
 
@@ -290,13 +290,13 @@ class Driver(GreenContexts, Graphics):
 
     def _synchronize(self) -> None:
         if self.stream == self._stream:
-            self._call("cuStreamSynchronize", self._stream)
+            self.call("cuStreamSynchronize", self._stream)
             return
         point = self.mark()  # the stream may be destroyed while others wait
         try:
-            self._call("cuEventSynchronize", point)
+            self.call("cuEventSynchronize", point)
         finally:
-            self._call("cuEventDestroy_v2", point)
+            self.call("cuEventDestroy_v2", point)
 
     def mark(self) -> int:
         """A point in the order of what is asked for."""
@@ -308,9 +308,9 @@ class Driver(GreenContexts, Graphics):
     def passed(self, point: int) -> bool:
         """Whether the device has come to a point; if so, that is forgotten."""
         self.enter()
-        if self._functions["cuEventQuery"](point) == _NOT_READY:
+        if self.functions["cuEventQuery"](point) == _NOT_READY:
             return False
-        self._call("cuEventDestroy_v2", point)
+        self.call("cuEventDestroy_v2", point)
         return True
 
     def order(self, before: int | None, after: int | None) -> None:
@@ -319,10 +319,10 @@ class Driver(GreenContexts, Graphics):
         with self._inside(), self._asking:
             event = self._made("cuEventCreate", _UNTIMED)
             try:
-                self._call("cuEventRecord", event, self.stream if before is None else before)
-                self._call("cuStreamWaitEvent", self.stream if after is None else after, event, 0)
+                self.call("cuEventRecord", event, self.stream if before is None else before)
+                self.call("cuStreamWaitEvent", self.stream if after is None else after, event, 0)
             finally:
-                self._call("cuEventDestroy_v2", event)  # which is kept until nobody waits for it
+                self.call("cuEventDestroy_v2", event)  # which is kept until nobody waits for it
 
     def switch(self, stream: int) -> None:
         """Ask another stream from now on, behind what was asked for: everything remains in one order.  Who launches by
@@ -335,23 +335,23 @@ class Driver(GreenContexts, Graphics):
     def wait_for_all(self) -> None:
         """Wait for what all streams have been asked for, those of others as well."""
         with self._inside():
-            self._call("cuCtxSynchronize")
+            self.call("cuCtxSynchronize")
 
     def device_of(self, address: int) -> int:
         """The number of the device that some memory belongs to, -1 if it is none that the driver knows."""
         self.enter()
         found = ctypes.c_int()
-        status = self._functions["cuPointerGetAttribute"](ctypes.byref(found), _ORDINAL, address)
+        status = self.functions["cuPointerGetAttribute"](ctypes.byref(found), _ORDINAL, address)
         return -1 if status else found.value
 
     def milliseconds(self, begin: int, end: int) -> float:
         """The time between two points, when the device has come to the second one; both are forgotten."""
         self.enter()
         found = ctypes.c_float()
-        self._call("cuEventSynchronize", end)
-        self._call("cuEventElapsedTime", ctypes.byref(found), begin, end)
+        self.call("cuEventSynchronize", end)
+        self.call("cuEventElapsedTime", ctypes.byref(found), begin, end)
         for event in (begin, end):
-            self._call("cuEventDestroy_v2", event)
+            self.call("cuEventDestroy_v2", event)
         return found.value
 
     # --- memory ------------------------------------------------------------------------------------------------------
@@ -371,7 +371,7 @@ class Driver(GreenContexts, Graphics):
     def trim(self) -> None:
         """Give the system what the pool has."""
         self.enter()
-        self._call("cuMemPoolTrimTo", self._pool, 0)
+        self.call("cuMemPoolTrimTo", self._pool, 0)
 
     def upload(self, address: int, data: bytes | memoryview) -> None:
         """Write to memory; the data may be changed afterwards."""

@@ -83,7 +83,7 @@ class Graphics(Calls):
     def unregister(self, resource: int) -> None:
         """Forget a resource."""
         with self._inside():
-            self._call("cuGraphicsUnregisterResource", resource)
+            self.call("cuGraphicsUnregisterResource", resource)
 
     def map_buffer(self, resource: int) -> tuple[int, int]:
         """Let the device have the memory of a buffer; its address and bytes."""
@@ -102,7 +102,7 @@ class Graphics(Calls):
         with self._inside():
             self._ask("cuGraphicsMapResources", 1, ctypes.byref(_POINTER(resource)))
             try:
-                self._call(function, *arguments)
+                self.call(function, *arguments)
             except BaseException:
                 self.unmap(resource)
                 raise
@@ -117,7 +117,7 @@ class Graphics(Calls):
         """What an array holds."""
         found = _Description()
         with self._inside():
-            self._call("cuArray3DGetDescriptor_v2", ctypes.byref(found), array)
+            self.call("cuArray3DGetDescriptor_v2", ctypes.byref(found), array)
         return Texels(found.width, found.height, found.depth, found.channels, *_FORMATS.get(found.format, ("", 0)))
 
     def copy_rows(self, array: int, address: int, pitch: int, height: int, from_host: bool) -> None:

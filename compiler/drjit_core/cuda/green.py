@@ -62,7 +62,7 @@ class GreenContexts(Calls):
         self._require("green contexts", FUNCTIONS, SINCE)
         whole = _Resource()
         with self._inside():
-            self._call("cuDeviceGetDevResource", self.number, ctypes.byref(whole), _SM)
+            self.call("cuDeviceGetDevResource", self.number, ctypes.byref(whole), _SM)
             if count > whole.multiprocessors:
                 raise RuntimeError(f"{count} multiprocessors were asked for, the GPU has {whole.multiprocessors}")
             group, rest = self._split(whole, count)
@@ -80,7 +80,7 @@ class GreenContexts(Calls):
         it: where none is that large, the whole is the next larger one."""
         group, rest, made = _Resource(), _Resource(), _INT(1)
         try:
-            self._call("cuDevSmResourceSplitByCount", ctypes.byref(group), ctypes.byref(made), ctypes.byref(whole),
+            self.call("cuDevSmResourceSplitByCount", ctypes.byref(group), ctypes.byref(made), ctypes.byref(whole),
                        ctypes.byref(rest), 0, count)
         except DriverError as error:
             if error.status != _INVALID_CONFIGURATION:
@@ -98,11 +98,11 @@ class GreenContexts(Calls):
             try:
                 return Part(context, self._made("cuCtxFromGreenCtx", context), rest.multiprocessors)
             except BaseException:
-                self._call("cuGreenCtxDestroy", context)
+                self.call("cuGreenCtxDestroy", context)
                 raise
 
     def _stream_of(self, part: Part) -> int:
-        self._call("cuCtxPushCurrent_v2", part.current)
+        self.call("cuCtxPushCurrent_v2", part.current)
         try:
             return self._made("cuStreamCreate", _NON_BLOCKING)
         finally:
@@ -113,7 +113,7 @@ class GreenContexts(Calls):
         with self._inside():
             try:
                 if part.stream:
-                    self._call("cuStreamSynchronize", part.stream)
-                    self._call("cuStreamDestroy_v2", part.stream)
+                    self.call("cuStreamSynchronize", part.stream)
+                    self.call("cuStreamDestroy_v2", part.stream)
             finally:
-                self._call("cuGreenCtxDestroy", part.context)
+                self.call("cuGreenCtxDestroy", part.context)
