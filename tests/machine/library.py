@@ -15,7 +15,7 @@ from typing import Any
 
 from drjit_core.cuda.errors import DriverError
 
-from .driver import MachineDriver
+from .driver import MachineDriver, given, launch_of
 
 __all__ = ["PROTOTYPES", "Library"]
 
@@ -36,6 +36,9 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuLinkComplete": (_P, _P, _P), "cuLinkDestroy": (_P,),
     "cuModuleLoadData": (_P, _P), "cuModuleUnload": (_P,), "cuModuleGetFunction": (_P, _P, _P),
     "cuFuncGetAttribute": (_P, _I, _P), "cuLaunchKernel": (_P, *[_U] * 7, *[_P] * 3),
+    "cuGraphCreate": (_P, _U), "cuGraphAddKernelNode_v2": (_P, _P, _P, _S, _P),
+    "cuGraphInstantiateWithFlags": (_P, _P, _D), "cuGraphExecKernelNodeSetParams_v2": (_P, _P, _P),
+    "cuGraphLaunch": (_P, _P), "cuGraphExecDestroy": (_P,), "cuGraphDestroy": (_P,),
     "cuEventCreate": (_P, _U), "cuEventRecord": (_P, _P), "cuEventSynchronize": (_P,), "cuEventQuery": (_P,),
     "cuEventElapsedTime": (_P, _P, _P), "cuEventDestroy_v2": (_P,)}
 _NAMES = {1: "INVALID_VALUE", 2: "OUT_OF_MEMORY", 100: "NO_DEVICE", 201: "INVALID_CONTEXT", 218: "INVALID_PTX",
@@ -365,7 +368,49 @@ class Library:
     def _cuLaunchKernel(self, function: int, blocks: int, y: int, z: int, threads_x: int, threads_y: int,
                         threads_z: int, shared: int, stream: int, parameters: int, extra: int) -> None:
         self._get("stream", stream)
-        given = (_S * 5).from_address(extra)
-        assert (y, z, threads_z, shared, parameters) == (1, 1, 1, 0, 0) and (given[0], given[2], given[4]) == (1, 2, 0)
-        data = ctypes.string_at(given[1], _S.from_address(given[3]).value)
-        self.device.launch(self._function(function), (blocks, threads_x, threads_y), data)
+        assert (y, z, threads_z, shared, parameters) == (1, 1, 1, 0, 0)
+        self.device.launch(self._function(function), (blocks, threads_x, threads_y), given(extra))
+
+    # --- graphs ------------------------------------------------------------------------------------------------------
+
+    def _cuGraphCreate(self, graph: int, flags: int) -> None:
+        assert flags == 0
+        self._new("graph", graph, [])
+
+    def _cuGraphAddKernelNode(self, node: int, graph: int, before: int, count: int, parameters: int) -> None:
+        nodes = self._get("graph", graph)
+        assert list((ctypes.c_void_p * count).from_address(before)) == nodes[-1:] if count else not nodes  # a chain
+        function, *launch = launch_of(parameters)
+        self._function(function)
+        self._new("node", node, (function, *launch))
+        nodes.append(ctypes.c_void_p.from_address(node).value)
+
+    def _cuGraphInstantiateWithFlags(self, launcher: int, graph: int, flags: int) -> None:
+        assert flags == 0
+        nodes = self._get("graph", graph)
+        self._new("launcher", launcher, {"graph": graph, **{node: self._get("node", node) for node in nodes}})
+
+    def _cuGraphExecKernelNodeSetParams(self, launcher: int, node: int, parameters: int) -> None:
+        launches = self._get("launcher", launcher)
+        self._get("graph", launches["graph"])  # whose node it is
+        if node not in launches:
+            raise Refused(_INVALID_VALUE)
+        launch = launch_of(parameters)
+        self._function(launch[0])
+        launches[node] = launch
+
+    def _cuGraphLaunch(self, launcher: int, stream: int) -> None:
+        self._get("stream", stream)
+        launches = self._get("launcher", launcher)
+        made = self.device.graph([(self._function(function), *launch) for node, (function, *launch) in (
+            each for each in launches.items() if each[0] != "graph")])
+        self.device.replay(made.launcher)
+        self.device.discard(made)
+
+    def _cuGraphExecDestroy(self, launcher: int) -> None:
+        self._drop("launcher", launcher)
+
+    def _cuGraphDestroy(self, graph: int) -> None:
+        for node in self._get("graph", graph):
+            self._drop("node", node)
+        self._drop("graph", graph)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from .errors import DriverError, NoDevice
 
-__all__ = ["OLDEST", "OUT_OF_MEMORY", "Driver", "Natives"]
+__all__ = ["OLDEST", "OUT_OF_MEMORY", "Driver", "Graph", "Natives"]
 
 #: The oldest version of the driver: parameters of 32 KiB came with it.
 OLDEST = 12010
@@ -71,6 +71,13 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuModuleGetFunction": (_POINTER, _POINTER, ctypes.c_char_p),
     "cuFuncGetAttribute": (_POINTER, _INT, _POINTER),
     "cuLaunchKernel": (_POINTER, _INT, _INT, _INT, _INT, _INT, _INT, _INT, _POINTER, _POINTER, _POINTER),
+    "cuGraphCreate": (_POINTER, _INT),
+    "cuGraphAddKernelNode_v2": (_POINTER, _POINTER, _POINTER, _WORD, _POINTER),
+    "cuGraphInstantiateWithFlags": (_POINTER, _POINTER, ctypes.c_ulonglong),
+    "cuGraphExecKernelNodeSetParams_v2": (_POINTER, _POINTER, _POINTER),
+    "cuGraphLaunch": (_POINTER, _POINTER),
+    "cuGraphExecDestroy": (_POINTER,),
+    "cuGraphDestroy": (_POINTER,),
     "cuEventCreate": (_POINTER, _INT),
     "cuEventRecord": (_POINTER, _POINTER),
     "cuEventSynchronize": (_POINTER,),
@@ -95,7 +102,24 @@ class Natives(NamedTuple):
 
     launch: int  #: ``cuLaunchKernel``
     upload: int  #: ``cuMemcpyHtoDAsync_v2``
+    change: int  #: ``cuGraphExecKernelNodeSetParams_v2``
+    replay: int  #: ``cuGraphLaunch``
     stream: int
+
+
+class Graph(NamedTuple):
+    """Handles of launches that the driver has as a graph."""
+
+    graph: int  #: a ``CUgraph``, whose nodes are there as long as it is
+    launcher: int  #: a ``CUgraphExec``
+    nodes: list[int]
+
+
+class _Node(ctypes.Structure):
+    """``CUDA_KERNEL_NODE_PARAMS_v2``."""
+
+    _fields_ = (("function", _POINTER), ("blocks", _INT * 3), ("threads", _INT * 3), ("shared", _INT),
+                ("parameters", _POINTER), ("extra", _POINTER), ("kernel", _POINTER), ("context", _POINTER))
 
 
 class _Extra(ctypes.Structure):
@@ -221,8 +245,9 @@ class Driver:
 
     def natives(self) -> Natives | None:
         """The functions for who launches without Python."""
-        launch, upload = (ctypes.cast(function, _POINTER).value for function in (self._launch, self._upload))
-        return Natives(launch or 0, upload or 0, self._stream)
+        launch, upload, change, replay = (ctypes.cast(self._functions[name], _POINTER).value or 0 for name in (
+            "cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuGraphExecKernelNodeSetParams_v2", "cuGraphLaunch"))
+        return Natives(launch, upload, change, replay, self._stream)
 
     # --- kernels -----------------------------------------------------------------------------------------------------
 
@@ -280,6 +305,30 @@ class Driver:
                               None, thread.address)
         if status:
             self.fail("cuLaunchKernel", status)
+
+    def graph(self, launches: Sequence[tuple[int, Sequence[int], bytes]]) -> Graph:
+        """A graph of launches, as those of :meth:`launch`, one behind the other."""
+        size, nodes = _WORD(), list[int]()
+        extra = _Extra(1, None, 2, ctypes.addressof(size), 0)
+        with self._inside():
+            graph = self._made("cuGraphCreate", 0)
+            try:
+                for function, shape, parameters in launches:
+                    extra.parameters, size.value = parameters, len(parameters)
+                    node = _Node(function, (shape[0], 1, 1), (shape[1], shape[2], 1), 0, None, ctypes.addressof(extra))
+                    before = (_POINTER * 1)(*nodes[-1:])
+                    nodes.append(self._made("cuGraphAddKernelNode_v2", graph, before, len(nodes[-1:]),
+                                            ctypes.byref(node)))
+                return Graph(graph, self._made("cuGraphInstantiateWithFlags", graph, 0), nodes)
+            except BaseException:
+                self._functions["cuGraphDestroy"](graph)
+                raise
+
+    def discard(self, graph: Graph) -> None:
+        """Forget a graph; what runs of it goes on."""
+        with self._inside():
+            self._call("cuGraphExecDestroy", graph.launcher)
+            self._call("cuGraphDestroy", graph.graph)
 
     def wait(self) -> None:
         """Wait for all that was asked for."""
