@@ -5,9 +5,10 @@
 
 Parts, in the order of what they tell: ``facts`` (device, copy bandwidth, latency of launches), ``kernel`` (one kernel),
 ``corpus`` (launches that the machine has run, compared with what they left in memory), ``speed`` (axpy, a sum, a
-softmax, a gather, as bandwidth; updates of few elements; replays of recordings).  Results are written as they come, a
-line of JSON each, to ``results.jsonl``; ``--failed`` repeats what failed there.  The corpus runs in a process of its
-own, which begins anew behind a launch that has ruined the device.  At the end there is a table for ``docs/gpu.md``.
+softmax, a gather, as bandwidth; updates of few elements; copies; replays of recordings).  Results are written as they
+come, a line of JSON each, to ``results.jsonl``; ``--failed`` repeats what failed there.  The corpus runs in a process
+of its own, which begins anew behind a launch that has ruined the device.  At the end there is a table for
+``docs/gpu.md``.
 """
 
 from __future__ import annotations
@@ -311,7 +312,33 @@ def speed(device: Any, width: int = 1 << 26) -> Iterator[dict[str, Any]]:
             one.release()
 
 
+    yield from copies(device, width)
     yield from replays(device, max(2, width >> 18))
+
+
+def copies(device: Any, most: int) -> Iterator[dict[str, Any]]:
+    """What copies between the host and the device take, of the host and in all, by way of pinned memory where that is
+    used, and not."""
+    devices = [("", device)]
+    if isinstance(device, Driver):
+        devices.append((", no pinned memory", Driver(pinned=False)))
+    for nbytes in (4, 1 << 12, 1 << 16, 1 << 20, 1 << 22, most):
+        data, count = memoryview(bytearray(nbytes)), 100 if nbytes < 1 << 22 else 5
+        for how, each in devices:
+            address = each.allocate(nbytes)
+            for what, work in (("writing", lambda each=each, address=address, data=data: each.upload(address, data)),
+                               ("reading", lambda each=each, address=address, data=data: each.download(
+                                   address, data.nbytes))):
+                work()
+                each.wait()
+                start = time.perf_counter()
+                for _ in range(count):
+                    work()
+                host = time.perf_counter() - start
+                each.wait()
+                yield {"name": f"{what} {nbytes} bytes{how}", "host us": round(1e6 * host / count, 1),
+                       "us": round(1e6 * (time.perf_counter() - start) / count, 1)}
+            each.release(address)
 
 
 def replays(device: Any, count: int) -> Iterator[dict[str, Any]]:

@@ -29,6 +29,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuStreamCreate": (_P, _U), "cuStreamSynchronize": (_P,), "cuStreamWaitEvent": (_P, _P, _U),
     "cuMemPoolCreate": (_P, _P), "cuMemPoolSetAttribute": (_P, _I, _P), "cuMemPoolTrimTo": (_P, _S),
     "cuMemAllocFromPoolAsync": (_P, _S, _P, _P), "cuMemFreeAsync": (_D, _P),
+    "cuMemHostAlloc": (_P, _S, _U), "cuMemFreeHost": (_P,),
     "cuMemcpyHtoDAsync_v2": (_D, _P, _S, _P), "cuMemcpyDtoHAsync_v2": (_P, _D, _S, _P),
     "cuMemcpyDtoDAsync_v2": (_D, _D, _S, _P), "cuMemsetD8Async": (_D, ctypes.c_ubyte, _S, _P),
     "cuPointerGetAttribute": (_P, _I, _D),
@@ -75,6 +76,11 @@ class Library:
         self.errors: list[BaseException] = []  # that have ended a function otherwise than by a status
         self.refuses: dict[str, int] = {}  # functions that return a status, the next time
         self.always: dict[str, int] = {}  # and those that do so every time
+        #: Memory of the host that the device accesses, by its addresses.
+        self.pinned: dict[int, Any] = {}
+        self._later: list[Callable[[], None]] = []  # copies that have not happened yet
+        self._happened = 0  # and how many have
+        self._order = threading.RLock()
         self._thread = threading.local()
         self._next = 0x1000
         self._functions = {name: ctypes.CFUNCTYPE(_I, *arguments)(self._checked(name))
@@ -205,6 +211,7 @@ class Library:
 
     def _cuCtxSynchronize(self) -> None:
         self._ours()
+        self._happen()
         self.device.wait_for_all()
 
     def _ours(self) -> None:
@@ -227,7 +234,15 @@ class Library:
 
     def _cuStreamSynchronize(self, stream: int) -> None:
         self._get("stream", stream)
+        self._happen()
         self.device.wait()
+
+    def _happen(self, count: int | None = None) -> None:
+        """Let so many copies have happened, or all of them: not earlier than somebody can find out."""
+        with self._order:
+            while self._later and (count is None or self._happened < count):
+                self._happened += 1
+                self._later.pop(0)()
 
     def _cuEventCreate(self, event: int, flags: int) -> None:
         self._ours()
@@ -236,14 +251,15 @@ class Library:
     def _cuEventRecord(self, event: int, stream: int) -> None:
         self._stream(stream)
         self.device.wait()  # which fails if the device is lost
-        self._get("event", event).update(stream=stream, time=self.device.mark())
+        self._get("event", event).update(stream=stream, time=self.device.mark(),
+                                         behind=self._happened + len(self._later))
 
     def _cuEventQuery(self, event: int) -> None:
         if "time" in self._get("event", event) and not self.device.passed(0.0):
             raise Refused(_NOT_READY)
 
     def _cuEventSynchronize(self, event: int) -> None:
-        self._get("event", event)
+        self._happen(self._get("event", event).get("behind", 0))
         self.device.wait()
 
     def _cuEventElapsedTime(self, milliseconds: int, begin: int, end: int) -> None:
@@ -283,27 +299,56 @@ class Library:
         self._get("stream", stream)
         if address not in self.device.machine.memory.blocks:
             raise Refused(_INVALID_VALUE)
+        self._happen()
         self.device.release(address)
 
     def _cuMemcpyHtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
         self._get("stream", stream)
         self._memory(target, nbytes)
-        self.device.upload(target, ctypes.string_at(source, nbytes))
+        if self._is_pinned(source, nbytes) or nbytes > 1 << 16:
+            self._later.append(lambda: self.device.upload(target, ctypes.string_at(source, nbytes)))
+        else:  # what a driver copies at once
+            data = ctypes.string_at(source, nbytes)
+            self._later.append(lambda: self.device.upload(target, data))
+
+    def _is_pinned(self, address: int, nbytes: int) -> bool:
+        return any(begin <= address and address + nbytes <= begin + len(block) for begin, block in self.pinned.items())
+
+    def _cuMemHostAlloc(self, address: int, nbytes: int, flags: int) -> None:
+        self._ours()
+        assert flags == 1
+        block = ctypes.create_string_buffer(b"\xa5" * nbytes, nbytes)
+        self.pinned[ctypes.addressof(block)] = block
+        _put(address, ctypes.addressof(block))
+
+    def _cuMemFreeHost(self, address: int) -> None:
+        if address not in self.pinned:
+            raise Refused(_INVALID_VALUE)
+        assert not self._later
+        del self.pinned[address]
 
     def _cuMemcpyDtoHAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
         self._get("stream", stream)
         self._memory(source, nbytes)
-        ctypes.memmove(target, self.device.download(source, nbytes), nbytes)
+
+        def copy() -> None:
+            ctypes.memmove(target, self.device.download(source, nbytes), nbytes)
+
+        self._later.append(copy)
+        if not self._is_pinned(target, nbytes):
+            self._happen()
 
     def _cuMemcpyDtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
         self._get("stream", stream)
         for address in (source, target):
             self._memory(address, nbytes)
+        self._happen()
         self.device.copy(target, source, nbytes)
 
     def _cuMemsetD8Async(self, target: int, byte: int, nbytes: int, stream: int) -> None:
         self._get("stream", stream)
         self._memory(target, nbytes)
+        self._happen()
         self.device.fill(target, byte, nbytes)
 
     def _cuPointerGetAttribute(self, value: int, attribute: int, address: int) -> None:
@@ -369,6 +414,7 @@ class Library:
                         threads_z: int, shared: int, stream: int, parameters: int, extra: int) -> None:
         self._get("stream", stream)
         assert (y, z, threads_z, shared, parameters) == (1, 1, 1, 0, 0)
+        self._happen()
         self.device.launch(self._function(function), (blocks, threads_x, threads_y), given(extra))
 
     # --- graphs ------------------------------------------------------------------------------------------------------
@@ -402,6 +448,7 @@ class Library:
     def _cuGraphLaunch(self, launcher: int, stream: int) -> None:
         self._get("stream", stream)
         launches = self._get("launcher", launcher)
+        self._happen()
         made = self.device.graph([(self._function(function), *launch) for node, (function, *launch) in (
             each for each in launches.items() if each[0] != "graph")])
         self.device.replay(made.launcher)

@@ -195,23 +195,6 @@ def test_memory(device: GPU) -> None:
         driver.release(address)
 
 
-@pytest.mark.parametrize("count", [1, 8192, 8193])
-def test_data_may_be_changed_once_it_was_uploaded(count: int, device: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The device reads large arrays where they are, and that has happened then; read-only ones, and bytes, as well."""
-    waits: list[object] = []
-    driver, data = device.driver, np.arange(count, dtype=np.uint64)
-    monkeypatch.setitem(driver._functions, "cuStreamSynchronize", waits.append)
-    address = driver.allocate(8 * count)
-    for given in (memoryview(data), memoryview(data).toreadonly(), data.tobytes()):
-        driver.fill(address, 0, 8 * count)
-        waits.clear()
-        driver.upload(address, given)
-        assert len(waits) == (count > 8192)
-        found = driver.download(address, 8 * count)
-        assert found.__class__ is bytes and np.frombuffer(found, np.uint64).tolist() == data.tolist()
-    driver.release(address)
-
-
 # --- failures --------------------------------------------------------------------------------------------------------
 
 

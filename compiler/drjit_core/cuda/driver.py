@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
 from .errors import DriverError, NoDevice
+from .staging import COPIED, Staging
 
 __all__ = ["OLDEST", "OUT_OF_MEMORY", "Driver", "Graph", "Natives"]
 
@@ -58,6 +59,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuMemPoolTrimTo": (_POINTER, _WORD),
     "cuMemAllocFromPoolAsync": (_POINTER, _WORD, _POINTER, _POINTER),
     "cuMemFreeAsync": (_WORD, _POINTER),
+    "cuMemHostAlloc": (_POINTER, _WORD, _INT),
+    "cuMemFreeHost": (_POINTER,),
     "cuMemcpyHtoDAsync_v2": (_WORD, _POINTER, _WORD, _POINTER),
     "cuMemcpyDtoHAsync_v2": (_POINTER, _WORD, _WORD, _POINTER),
     "cuMemcpyDtoDAsync_v2": (_WORD, _WORD, _WORD, _POINTER),
@@ -90,8 +93,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
-#: So many bytes of the host are copied before a call returns; of more, a device may read them where they are.
-_COPIED = 1 << 16
 #: Bytes that nobody has filled yet, nor copied: ``PyBytes_FromStringAndSize``.
 _new_bytes: Any = ctypes.pythonapi.PyBytes_FromStringAndSize
 _new_bytes.restype, _new_bytes.argtypes = ctypes.py_object, (_POINTER, ctypes.c_ssize_t)
@@ -140,9 +141,9 @@ class _Thread(threading.local):
 
 
 class Driver:
-    """The first GPU."""
+    """The first GPU.  It may be told not to copy by way of pinned memory, for who measures."""
 
-    def __init__(self) -> None:
+    def __init__(self, pinned: bool = True) -> None:
         library = os.environ.get("DRJIT_LIBCUDA_PATH") or _LIBRARY
         try:
             cuda = ctypes.CDLL(library)
@@ -161,19 +162,19 @@ class Driver:
         if status:
             raise NoDevice("the CUDA driver has no device" if status == _NO_DEVICE else
                            f"the CUDA driver cannot be used: {DriverError('cuInit', self._name(status), status)}")
-        self._functions: dict[str, Any] = {}
+        self.functions: dict[str, Any] = {}  #: by their names, for threads that have entered
         for name, arguments in _FUNCTIONS.items():
             try:
-                function = self._functions[name] = cuda[name]  # an object of its own, whose arguments nobody else sets
+                function = self.functions[name] = cuda[name]  # an object of its own, whose arguments nobody else sets
             except AttributeError as error:
                 raise NoDevice(f"the CUDA driver lacks a function: {error}") from None
             function.argtypes = arguments
-        self._launch, self._allocate, self._release, self._upload = (self._functions[name] for name in (
+        self._launch, self._allocate, self._release, self._upload = (self.functions[name] for name in (
             "cuLaunchKernel", "cuMemAllocFromPoolAsync", "cuMemFreeAsync", "cuMemcpyHtoDAsync_v2"))
-        self._call("cuDeviceGet", ctypes.byref(number), 0)
+        self.call("cuDeviceGet", ctypes.byref(number), 0)
         text, total = ctypes.create_string_buffer(_NAME_LENGTH), _WORD()
-        self._call("cuDeviceGetName", text, _NAME_LENGTH, number.value)
-        self._call("cuDeviceTotalMem_v2", ctypes.byref(total), number.value)
+        self.call("cuDeviceGetName", text, _NAME_LENGTH, number.value)
+        self.call("cuDeviceTotalMem_v2", ctypes.byref(total), number.value)
         self.name, self.version, self.memory = text.value.decode(), version.value, total.value
         self.number = number.value
         self.architecture = 10 * self._attribute(_MAJOR, number) + self._attribute(_MINOR, number)
@@ -184,19 +185,26 @@ class Driver:
         self.stream = self._stream
         properties = (ctypes.c_int * (_PROPERTIES // 4))(1, 0, 1, number.value)
         self._pool = self._made("cuMemPoolCreate", properties)
-        self._call("cuMemPoolSetAttribute", self._pool, _KEPT, ctypes.byref(ctypes.c_uint64(-1)))
+        self.call("cuMemPoolSetAttribute", self._pool, _KEPT, ctypes.byref(ctypes.c_uint64(-1)))
+        self._staging = Staging(self, pinned)
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    def _call(self, function: str, *arguments: Any, details: Any = None) -> None:
-        status = self._functions[function](*arguments)
+    def made(self, function: str, *arguments: Any) -> int:
+        """The handle, or address, that a function makes in our context."""
+        with self._inside():
+            return self._made(function, *arguments)
+
+    def call(self, function: str, *arguments: Any, details: Any = None) -> None:
+        """Call a function, in a thread that has entered."""
+        status = self.functions[function](*arguments)
         if status:
             self.fail(function, status, details)
 
     def _made(self, function: str, *arguments: Any) -> int:
         """The handle that a function makes."""
         found = _POINTER()
-        self._call(function, ctypes.byref(found), *arguments)
+        self.call(function, ctypes.byref(found), *arguments)
         return found.value or 0
 
     def fail(self, function: str, status: int, details: Any = None) -> NoReturn:
@@ -214,7 +222,7 @@ class Driver:
 
     def _attribute(self, attribute: int, number: ctypes.c_int) -> int:
         value = ctypes.c_int()
-        self._call("cuDeviceGetAttribute", ctypes.byref(value), attribute, number.value)
+        self.call("cuDeviceGetAttribute", ctypes.byref(value), attribute, number.value)
         return value.value
 
     def _current(self) -> int:
@@ -224,7 +232,7 @@ class Driver:
         """Let the calling thread have a current context: that of another device, which another library has chosen,
         stays."""
         if not self._current():
-            self._call("cuCtxSetCurrent", self._context)
+            self.call("cuCtxSetCurrent", self._context)
 
     def enter(self) -> None:
         """Let the calling thread use the device: what it has is made when it asks for the first time."""
@@ -237,7 +245,7 @@ class Driver:
         if self._current() == self._context:
             yield
             return
-        self._call("cuCtxPushCurrent_v2", self._context)
+        self.call("cuCtxPushCurrent_v2", self._context)
         try:
             yield
         finally:
@@ -245,7 +253,7 @@ class Driver:
 
     def natives(self) -> Natives | None:
         """The functions for who launches without Python."""
-        launch, upload, change, replay = (ctypes.cast(self._functions[name], _POINTER).value or 0 for name in (
+        launch, upload, change, replay = (ctypes.cast(self.functions[name], _POINTER).value or 0 for name in (
             "cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuGraphExecKernelNodeSetParams_v2", "cuGraphLaunch"))
         return Natives(launch, upload, change, replay, self._stream)
 
@@ -261,16 +269,16 @@ class Driver:
         options = (ctypes.c_int * 2)(_ERRORS, _LENGTH_OF_ERRORS)
         values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _LOG_LENGTH)
         state = _POINTER()
-        self._call("cuLinkCreate_v2", 2, options, values, ctypes.byref(state))
+        self.call("cuLinkCreate_v2", 2, options, values, ctypes.byref(state))
         try:
             data = text.encode() + b"\0"
-            self._call("cuLinkAddData_v2", state, _PTX, data, len(data), None, 0, None, None, details=log)
+            self.call("cuLinkAddData_v2", state, _PTX, data, len(data), None, 0, None, None, details=log)
             code, size = _POINTER(), _WORD()
-            self._call("cuLinkComplete", state, ctypes.byref(code), ctypes.byref(size), details=log)
+            self.call("cuLinkComplete", state, ctypes.byref(code), ctypes.byref(size), details=log)
             assert code.value is not None
             return ctypes.string_at(code.value, size.value)  # the memory is the linker's
         finally:
-            self._call("cuLinkDestroy", state)
+            self.call("cuLinkDestroy", state)
 
     def load(self, code: bytes) -> int:
         """A module of some code."""
@@ -280,7 +288,7 @@ class Driver:
     def unload(self, module: int) -> None:
         """Forget a module."""
         with self._inside():
-            self._call("cuModuleUnload", module)
+            self.call("cuModuleUnload", module)
 
     def function(self, module: int, name: str) -> int:
         """A kernel of a module."""
@@ -292,7 +300,7 @@ class Driver:
         self.enter()
         found, value = {}, ctypes.c_int()
         for what, attribute in (("registers", _REGISTERS), ("local", _LOCAL), ("shared", _SHARED)):
-            self._call("cuFuncGetAttribute", ctypes.byref(value), attribute, function)
+            self.call("cuFuncGetAttribute", ctypes.byref(value), attribute, function)
             found[what] = value.value
         return found
 
@@ -321,33 +329,33 @@ class Driver:
                                             ctypes.byref(node)))
                 return Graph(graph, self._made("cuGraphInstantiateWithFlags", graph, 0), nodes)
             except BaseException:
-                self._functions["cuGraphDestroy"](graph)
+                self.functions["cuGraphDestroy"](graph)
                 raise
 
     def discard(self, graph: Graph) -> None:
         """Forget a graph; what runs of it goes on."""
         with self._inside():
-            self._call("cuGraphExecDestroy", graph.launcher)
-            self._call("cuGraphDestroy", graph.graph)
+            self.call("cuGraphExecDestroy", graph.launcher)
+            self.call("cuGraphDestroy", graph.graph)
 
     def wait(self) -> None:
         """Wait for all that was asked for."""
         self.enter()
-        self._call("cuStreamSynchronize", self._stream)
+        self.call("cuStreamSynchronize", self._stream)
 
     def mark(self) -> int:
         """A point in the order of what is asked for."""
         with self._inside():
             event = self._made("cuEventCreate", 0)
-            self._call("cuEventRecord", event, self._stream)
+            self.call("cuEventRecord", event, self._stream)
         return event
 
     def passed(self, point: int) -> bool:
         """Whether the device has come to a point; if so, that is forgotten."""
         self.enter()
-        if self._functions["cuEventQuery"](point) == _NOT_READY:
+        if self.functions["cuEventQuery"](point) == _NOT_READY:
             return False
-        self._call("cuEventDestroy_v2", point)
+        self.call("cuEventDestroy_v2", point)
         return True
 
     def order(self, before: int, after: int) -> None:
@@ -356,31 +364,31 @@ class Driver:
         with self._inside():
             event = self._made("cuEventCreate", _UNTIMED)
             try:
-                self._call("cuEventRecord", event, before)
-                self._call("cuStreamWaitEvent", after, event, 0)
+                self.call("cuEventRecord", event, before)
+                self.call("cuStreamWaitEvent", after, event, 0)
             finally:
-                self._call("cuEventDestroy_v2", event)  # which is kept until nobody waits for it
+                self.call("cuEventDestroy_v2", event)  # which is kept until nobody waits for it
 
     def wait_for_all(self) -> None:
         """Wait for what all streams have been asked for, those of others as well."""
         with self._inside():
-            self._call("cuCtxSynchronize")
+            self.call("cuCtxSynchronize")
 
     def device_of(self, address: int) -> int:
         """The number of the device that some memory belongs to, -1 if it is none that the driver knows."""
         self.enter()
         found = ctypes.c_int()
-        status = self._functions["cuPointerGetAttribute"](ctypes.byref(found), _ORDINAL, address)
+        status = self.functions["cuPointerGetAttribute"](ctypes.byref(found), _ORDINAL, address)
         return -1 if status else found.value
 
     def milliseconds(self, begin: int, end: int) -> float:
         """The time between two points, when the device has come to the second one; both are forgotten."""
         self.enter()
         found = ctypes.c_float()
-        self._call("cuEventSynchronize", end)
-        self._call("cuEventElapsedTime", ctypes.byref(found), begin, end)
+        self.call("cuEventSynchronize", end)
+        self.call("cuEventElapsedTime", ctypes.byref(found), begin, end)
         for event in (begin, end):
-            self._call("cuEventDestroy_v2", event)
+            self.call("cuEventDestroy_v2", event)
         return found.value
 
     # --- memory ------------------------------------------------------------------------------------------------------
@@ -404,7 +412,8 @@ class Driver:
     def trim(self) -> None:
         """Give the system what the pool has."""
         self.enter()
-        self._call("cuMemPoolTrimTo", self._pool, 0)
+        self.call("cuMemPoolTrimTo", self._pool, 0)
+        self._staging.release()
 
     def upload(self, address: int, data: bytes | memoryview) -> None:
         """Write to memory; the data may be changed afterwards."""
@@ -412,28 +421,34 @@ class Driver:
         source: Any = data
         nbytes = len(data) if isinstance(data, bytes) else data.nbytes
         if isinstance(data, memoryview):
-            in_place = nbytes > _COPIED and not data.readonly
+            in_place = nbytes > COPIED and not data.readonly
             source = ctypes.byref(ctypes.c_char.from_buffer(data)) if in_place else bytes(data)
+        if nbytes > COPIED and self._staging.write(address, source, nbytes):
+            return
         status = self._upload(address, source, nbytes, self._stream)
         if status:
             self.fail("cuMemcpyHtoDAsync_v2", status)
-        if nbytes > _COPIED:
-            self._call("cuStreamSynchronize", self._stream)
+        if nbytes > COPIED:
+            self.call("cuStreamSynchronize", self._stream)
 
     def download(self, address: int, nbytes: int) -> bytes:
         """Read memory, when all is done that was asked for."""
         self.enter()
+        found = self._staging.read(address, nbytes)
+        if found is not None:
+            return found
         data: bytes = _new_bytes(None, nbytes)
-        self._call("cuMemcpyDtoHAsync_v2", data, address, nbytes, self._stream)
-        self._call("cuStreamSynchronize", self._stream)
+        self.call("cuStreamSynchronize", self._stream)  # in the midst of a copy, the driver lets others wait as well
+        self.call("cuMemcpyDtoHAsync_v2", data, address, nbytes, self._stream)
+        self.call("cuStreamSynchronize", self._stream)
         return data
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy within the device."""
         self.enter()
-        self._call("cuMemcpyDtoDAsync_v2", target, source, nbytes, self._stream)
+        self.call("cuMemcpyDtoDAsync_v2", target, source, nbytes, self._stream)
 
     def fill(self, address: int, byte: int, nbytes: int) -> None:
         """Set bytes of memory."""
         self.enter()
-        self._call("cuMemsetD8Async", address, byte, nbytes, self._stream)
+        self.call("cuMemsetD8Async", address, byte, nbytes, self._stream)

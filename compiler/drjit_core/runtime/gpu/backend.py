@@ -405,6 +405,11 @@ class GPU:
         with self.watching():
             self.driver.upload(buffer.address + offset, data)
 
+    def upload(self, address: int, data: bytes) -> None:
+        """Write to memory that no launch uses that is kept."""
+        with self.watching(ahead=True):
+            self.driver.upload(address, data)
+
     def fill(self, buffer: Buffer, byte: int, /) -> None:
         """Set all bytes."""
         with self.watching():

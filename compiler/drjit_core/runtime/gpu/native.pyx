@@ -11,7 +11,10 @@ from ..buffer cimport Buffer
 from ..native cimport Entry, Native
 from ..walk cimport Walk, larger
 
+from ...cuda.staging import COPIED as _COPIED
 from .launches import described as _described
+
+cdef Py_ssize_t COPIED = _COPIED
 
 cdef extern from "Python.h":
     ctypedef struct PyThreadState
@@ -303,7 +306,11 @@ cdef class GPUNative(Native):
 
     cdef bint write(self, uint64_t address, uint64_t* words, Py_ssize_t count) except -1:
         """Write words to memory of the device."""
-        cdef int status = self.upload(address, words, 8 * count, self.stream)
+        cdef int status
+        if 8 * count > COPIED:
+            self.backend.upload(address, (<char*> words)[:8 * count])
+            return True
+        status = self.upload(address, words, 8 * count, self.stream)
         if status:
             self.backend.fail("cuMemcpyHtoDAsync_v2", status)
         return True
