@@ -4,8 +4,8 @@
 
     python benchmarks/gpu_launch.py [--idle] [--calls 1000]
 
-Prints how many launches there are, and microseconds per evaluation, the least of seven rounds. The last column is that
-of frozen functions whose launches the driver gets as a graph, however few they are (``Target.graph``). Without a GPU, or
+Prints how many launches there are, and microseconds per evaluation, the least of seven rounds. The last column is for
+frozen functions whose launches the driver gets as a graph, however few they are (``Target.graph``). Without a GPU, or
 with ``--idle``, the driver is one that does nothing, so that this is the cost of all but the driver. With a GPU, arrays
 are so small that the device keeps up.
 """

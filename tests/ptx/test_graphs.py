@@ -124,8 +124,8 @@ def arguments(seed: int, round_: int) -> tuple[Node, Node, Node]:
             array([1 + round_ / 2], FLOAT32))
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(
-    pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(3, 60))])
+@pytest.mark.parametrize("seed", [*range(2), *(
+    pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(2, 60))])
 def test_random_chains_give_the_bits_of_launches(seed: int) -> None:
     found: list[list[bytes]] = []
     for fewest in (1 << 30, 1):
@@ -158,7 +158,7 @@ def test_random_programs_give_the_bits_of_launches(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(regions, "shared", make)
     replays = 0
-    for seed in range(12):
+    for seed in range(8):
         program = regions.generate(seed)
         with on_backend(device := gpu(1)):
             made.clear()
@@ -176,7 +176,7 @@ def test_random_programs_give_the_bits_of_launches(monkeypatch: pytest.MonkeyPat
             for _ in range(3):
                 assert [values(node).tobytes() for node in recording.replay(nodes)] == expected, program
             replays += device.driver.replays  # type: ignore[attr-defined]
-    assert (replays > 6) == rooms.compiled
+    assert (replays > 4) == rooms.compiled
 
 
 def kernels(count: int) -> Callable[[Node], list[Node]]:

@@ -146,6 +146,27 @@ def test_interrupts_ruin_nothing(after: bool, device: GPU, monkeypatch: pytest.M
     driver.release(other)
 
 
+def test_what_is_written_in_the_midst_of_a_write(device: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a handler of signals, or a finaliser."""
+    driver, nbytes = device.driver, 1_500_000
+    functions: dict[str, Any] = driver.functions  # type: ignore[attr-defined]
+    addresses, copy = [driver.allocate(nbytes) for _ in range(2)], functions["cuMemcpyHtoDAsync_v2"]
+    data = words(nbytes, 1)
+
+    def handled(*arguments: Any) -> int:
+        if arguments[0] == addresses[0]:
+            driver.upload(addresses[1], memoryview(data))
+            driver.trim()
+        return int(copy(*arguments))
+
+    monkeypatch.setitem(functions, "cuMemcpyHtoDAsync_v2", handled)
+    driver.upload(addresses[0], memoryview(words(nbytes)))
+    data[:] = 0
+    for number, address in enumerate(addresses):
+        assert driver.download(address, nbytes) == words(nbytes, number).tobytes()
+        driver.release(address)
+
+
 def test_a_copy_that_nobody_waits_for_is_waited_for(device: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interrupt came between the copy and the mark behind it."""
     driver, nbytes = device.driver, 1_500_000  # two of these have room in a half

@@ -40,7 +40,8 @@ class Staging:
 
     def __init__(self, driver: Any, pinned: bool) -> None:
         self._driver = driver
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._writes = False  # whether somebody is in the midst of it: a handler of signals may come to write as well
         self._places: list[int] | None = None if pinned else []  # that nobody reads to; None: not asked for yet
         self._halves: list[_Half] | None = None if pinned else []
 
@@ -83,27 +84,36 @@ class Staging:
         """Let the device have some bytes of the host, which may be changed afterwards; whether it was done."""
         if not COPIED < nbytes <= _HALF:
             return False
-        driver = self._driver
         with self._lock:  # copies from a half are in the order of its event
-            if self._halves is None:
-                self._halves = self._made()
-            if not self._halves:
+            if self._writes:
                 return False
+            try:
+                self._writes = True
+                return self._written(address, source, nbytes)
+            finally:
+                self._writes = False
+
+    def _written(self, address: int, source: Any, nbytes: int) -> bool:
+        driver = self._driver
+        if self._halves is None:
+            self._halves = self._made()
+        if not self._halves:
+            return False
+        half = self._halves[0]
+        if half.used + nbytes > _HALF:
+            self._halves.reverse()
             half = self._halves[0]
-            if half.used + nbytes > _HALF:
-                self._halves.reverse()
-                half = self._halves[0]
-                if half.marked:
-                    driver.call("cuEventSynchronize", half.event)
-                else:  # somebody was interrupted
-                    driver.call("cuStreamSynchronize", driver.stream)
-                half.used, half.marked = 0, True
-            place = half.address + half.used
-            ctypes.memmove(place, source, nbytes)
-            half.used, half.marked = half.used + (nbytes + _ALIGNMENT - 1 & -_ALIGNMENT), False
-            driver.call("cuMemcpyHtoDAsync_v2", address, place, nbytes, driver.stream)
-            driver.call("cuEventRecord", half.event, driver.stream)
-            half.marked = True
+            if half.marked:
+                driver.call("cuEventSynchronize", half.event)
+            else:  # somebody was interrupted
+                driver.call("cuStreamSynchronize", driver.stream)
+            half.used, half.marked = 0, True
+        place = half.address + half.used
+        ctypes.memmove(place, source, nbytes)
+        half.used, half.marked = half.used + (nbytes + _ALIGNMENT - 1 & -_ALIGNMENT), False
+        driver.call("cuMemcpyHtoDAsync_v2", address, place, nbytes, driver.stream)
+        driver.call("cuEventRecord", half.event, driver.stream)
+        half.marked = True
         return True
 
     def _made(self) -> list[_Half]:
@@ -118,7 +128,7 @@ class Staging:
         driver = self._driver
         with self._lock:
             halves = self._halves
-            if halves:
+            if halves and not self._writes:
                 self._halves = None
                 driver.call("cuStreamSynchronize", driver.stream)
                 for half in halves:
