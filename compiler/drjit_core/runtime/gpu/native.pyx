@@ -403,7 +403,7 @@ cdef class GPUNative(Native):
             together.count = self.made
             return together
         if self.keeps:
-            self.ask_for_all(together)
+            self.ask_for_all(together, True)
         if self.failure is not None:
             self.tell()
         return together
@@ -415,15 +415,12 @@ cdef class GPUNative(Native):
 
     def settle(self):
         """Something else is about to be asked for: ask for what is kept.  What fails is told by who launches."""
-        try:
-            self.ask_for_all(None)
-        except BaseException as error:
-            self.failure = error
+        self.ask_for_all(None, False)
 
     cdef bint ask_for_kept(self) except -1:
-        return self.ask_for_all(None) if self.keeps else True
+        return self.ask_for_all(None, True) if self.keeps else True
 
-    cdef bint ask_for_all(self, Together together) except -1:
+    cdef bint ask_for_all(self, Together together, bint tells) except -1:
         """Ask the driver for the launches that are kept, as a graph, or one by one; from now on none are."""
         cdef Py_ssize_t number
         with self.lock:  # others wait here until they are launched: what they ask for comes later
@@ -435,6 +432,10 @@ cdef class GPUNative(Native):
                 if together is None or not self.asked_count or not self.ask_for_graph(together):
                     for number in range(self.asked_count):
                         self.ask_for(&self.asked[number], self.kept + self.asked[number].first)
+            except BaseException as error:
+                if tells:
+                    raise
+                self.failure = error
             finally:
                 self.asks = self.keeps = False
                 self.kernels = None
