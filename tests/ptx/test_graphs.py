@@ -295,7 +295,7 @@ def test_memory_that_runs_short_meanwhile() -> None:
 
 
 @pytest.mark.skipif(not rooms.compiled, reason="the plain form keeps no launches")
-@pytest.mark.parametrize("what", ["upload", "point", "refused"])
+@pytest.mark.parametrize("what", ["upload", "point", "refused", "interrupt"])
 def test_what_others_ask_for_comes_behind_the_launches_before_it(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory that a kept launch is going to write may be somebody else's already, who writes to it; and memory that is
     lent goes back at a point behind them."""
@@ -312,6 +312,10 @@ def test_what_others_ask_for_comes_behind_the_launches_before_it(what: str, monk
 
         def compile_text(self: GPU, *given: Any) -> Any:
             keeps, before = self.native.keeps, driver.launches
+            if what == "interrupt":
+                assert keeps
+                seen.append(x)
+                raise KeyboardInterrupt
             if what == "point":
                 self.exchange.lent(object())  # and not any more
             else:
@@ -328,6 +332,11 @@ def test_what_others_ask_for_comes_behind_the_launches_before_it(what: str, monk
                 patch.setattr(driver, "launch", refuse)
                 with pytest.raises(RuntimeError, match="OUT_OF_RESOURCES"):
                     function(x)
+            elif what == "interrupt":  # when there were launches already
+                before = driver.launches
+                with pytest.raises(KeyboardInterrupt):
+                    function(x)
+                assert seen.pop() is x and driver.launches >= before + 3 and not device.native.keeps
             else:
                 assert values(function(x)[0]).tobytes() == expected
         assert all(values(other).tolist() == numbers(100, 7).tolist() for other in seen)
