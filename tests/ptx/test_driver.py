@@ -18,7 +18,7 @@ from drjit_core.cuda.errors import DriverError, NoDevice
 from drjit_core.runtime import disk
 from drjit_core.runtime.gpu.backend import GPU
 from tests.core.harness import FLOAT32, array, values
-from tests.machine.driver import MachineDriver
+from tests.machine.driver import MachineDriver, Node
 from tests.machine.library import PROTOTYPES, Library
 from tests.ptx.test_launching import KINDS, numbers, straight
 
@@ -49,6 +49,14 @@ def test_functions_have_the_arguments_of_the_header() -> None:
     assert set(called) == set(PROTOTYPES) - {"cuInit", "cuDriverGetVersion", "cuGetErrorName"}
     for name, arguments in called.items():
         assert [ctypes.sizeof(each) for each in arguments] == [ctypes.sizeof(each) for each in PROTOTYPES[name]], name
+
+
+def test_parameters_of_nodes_lie_as_in_the_header() -> None:
+    """As an x86-64 or AArch64 compiler places the members of ``CUDA_KERNEL_NODE_PARAMS_v2``."""
+    members = [(name, getattr(Node, name).offset) for name, _ in Node._fields_]
+    assert [offset for _, offset in members] == [0, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64]
+    ours = [getattr(driver._Node, name).offset for name, _ in driver._Node._fields_]
+    assert ours == [0, 8, 20, 32, 40, 48, 56, 64] and ctypes.sizeof(driver._Node) == ctypes.sizeof(Node) == 72
 
 
 @pytest.mark.parametrize(("lacks", "version", "status", "message"), [

@@ -186,7 +186,7 @@ class GPU:
         behind all launches, unless they may be ahead of those that are kept."""
         if self._lost:
             raise RuntimeError(self._lost)
-        if not ahead:
+        if self.native.keeps and not ahead:
             self.settle()
         try:
             yield
