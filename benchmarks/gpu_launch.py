@@ -1,11 +1,13 @@
-"""What an evaluation costs the host on the backend of GPUs: graphs of one, two and four launches, traced and frozen.
+"""What an evaluation costs the host on the backend of GPUs: of one launch to sixty-four, traced and frozen.
 
 .. code-block:: shell
 
     python benchmarks/gpu_launch.py [--idle] [--calls 1000]
 
-Prints microseconds per evaluation, the least of seven rounds. Without a GPU, or with ``--idle``, the driver is one that
-does nothing, so that this is the cost of all but the driver. With a GPU, arrays are so small that the device keeps up.
+Prints how many launches there are, and microseconds per evaluation, the least of seven rounds. The last column is for
+frozen functions whose launches the driver gets as a graph, however few they are (``Target.graph``). Without a GPU, or
+with ``--idle``, the driver is one that does nothing, so that this is the cost of all but the driver. With a GPU, arrays
+are so small that the device keeps up.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from drjit_core import register
-from drjit_core.cuda.driver import Natives
+from drjit_core.cuda.driver import Graph, Natives
 from drjit_core.runtime.gpu.backend import GPU, the_gpu
 
 
@@ -30,7 +32,7 @@ class Idle:
         self._next = 1 << 32
         # what returns 0, whatever it gets, and looks at nothing: no two of these numbers are equal
         nothing = ctypes.cast(ctypes.CDLL(None).pthread_equal, ctypes.c_void_p).value
-        self._natives = Natives(nothing or 0, nothing or 0)
+        self._natives = Natives(*[nothing or 0] * 4)
 
     def natives(self) -> Natives:
         """Functions of C that do nothing."""
@@ -55,6 +57,10 @@ class Idle:
     def launch(self, function: Any, shape: Sequence[int], parameters: bytes) -> None:
         """Nothing."""
 
+    def graph(self, launches: Sequence[tuple[int, Sequence[int], bytes]]) -> Graph:
+        """No graph."""
+        return Graph(1, 1 << 40, [*range(len(launches))])
+
     def mark(self) -> float:
         """The time."""
         return time.perf_counter()
@@ -75,7 +81,7 @@ class Idle:
     def nothing(self, *arguments: Any) -> None:
         """Nothing."""
 
-    enter = wait = trim = release = unload = upload = copy = fill = nothing
+    enter = wait = trim = release = unload = upload = copy = fill = discard = nothing
 
 
 def microseconds(function: Callable[[Any], Any], x: Any, calls: int) -> float:
@@ -117,7 +123,6 @@ def main() -> None:
     backend = None if options.idle else the_gpu()
     if backend is None:
         backend = GPU(Idle())
-        register(backend)
     import drjit as dr
     from drjit.cuda import Float
 
@@ -126,17 +131,20 @@ def main() -> None:
         return dr.switch(dr.arange(dr.uint32_array_t(Float), 64) & 1, [lambda x: x + 1, lambda x: x * 0.5], x)
 
     print(f"{backend.driver.name}, microseconds")
-    print(f"{'':24}{'traced':>10}{'frozen':>10}")
-    cases = [(f"{count} launch{'es' if count > 1 else ''}", stages(count)) for count in (1, 2, 4)]
+    print(f"{'':24}{'launches':>10}{'traced':>10}{'frozen':>10}{'a graph':>10}")
+    cases = [(f"{count} kernel{'s' if count > 1 else ''}", stages(count)) for count in (1, 2, 4, 8, 16, 64)]
+    alone, together = (GPU(backend.driver, backend.target()._replace(graph=fewest)) for fewest in (1 << 62, 1))
     for name, function in [*cases, ("a call of two functions", called), ("a prefix sum", dr.cumsum)]:
-        x = dr.full(Float, 1, 64) + dr.opaque(Float, 0)
-        dr.eval(x)
-        launched = backend.submitted()
-        dr.eval(function(x))
-        launched = backend.submitted() - launched
-        traced = microseconds(function, x, options.calls)
-        frozen = microseconds(dr.freeze(function), x, options.calls)
-        print(f"{name:24}{traced:10.1f}{frozen:10.1f}")
+        found = []
+        for each, frozen in ((alone, False), (alone, True), (together, True)):
+            register(each)
+            x = dr.full(Float, 1, 64) + dr.opaque(Float, 0)
+            dr.eval(x)
+            launched = each.submitted()
+            dr.eval(function(x))
+            launched = each.submitted() - launched
+            found.append(microseconds(dr.freeze(function) if frozen else function, x, options.calls))
+        print(f"{name:24}{launched:10}{''.join(f'{each:10.1f}' for each in found)}")
 
 
 if __name__ == "__main__":

@@ -5,9 +5,10 @@
 
 Parts, in the order of what they tell: ``facts`` (device, copy bandwidth, latency of launches), ``kernel`` (one kernel),
 ``corpus`` (launches that the machine has run, compared with what they left in memory), ``speed`` (axpy, a sum, a
-softmax, a gather, as bandwidth; updates of few elements).  Results are written as they come, a line of JSON each, to
-``results.jsonl``; ``--failed`` repeats what failed there.  The corpus runs in a process of its own, which begins anew
-behind a launch that has ruined the device.  At the end there is a table for ``docs/gpu.md``.
+softmax, a gather, as bandwidth; updates of few elements; copies; replays of recordings).  Results are written as they
+come, a line of JSON each, to ``results.jsonl``; ``--failed`` repeats what failed there.  The corpus runs in a process
+of its own, which begins anew behind a launch that has ruined the device.  At the end there is a table for
+``docs/gpu.md``.
 """
 
 from __future__ import annotations
@@ -309,6 +310,71 @@ def speed(device: Any, width: int = 1 << 26) -> Iterator[dict[str, Any]]:
             raise
         finally:
             one.release()
+
+
+    yield from copies(device, width)
+    yield from replays(device, max(2, width >> 18))
+
+
+def copies(device: Any, most: int) -> Iterator[dict[str, Any]]:
+    """What copies between the host and the device take, of the host and in all, by way of pinned memory where that is
+    used, and not."""
+    devices = [("", device)]
+    if isinstance(device, Driver):
+        devices.append((", no pinned memory", Driver(pinned=False)))
+    for nbytes in (4, 1 << 12, 1 << 16, 1 << 20, 1 << 22, most):
+        data, count = memoryview(bytearray(nbytes)), 100 if nbytes < 1 << 22 else 5
+        for how, each in devices:
+            address = each.allocate(nbytes)
+            for what, work in (("writing", lambda each=each, address=address, data=data: each.upload(address, data)),
+                               ("reading", lambda each=each, address=address, data=data: each.download(
+                                   address, data.nbytes))):
+                work()
+                each.wait()
+                start = time.perf_counter()
+                for _ in range(count):
+                    work()
+                host = time.perf_counter() - start
+                each.wait()
+                yield {"name": f"{what} {nbytes} bytes{how}", "host us": round(1e6 * host / count, 1),
+                       "us": round(1e6 * (time.perf_counter() - start) / count, 1)}
+            each.release(address)
+
+
+def replays(device: Any, count: int) -> Iterator[dict[str, Any]]:
+    """What a replay of a recording of some launches takes, of the host and in all, if the device gets them one by one,
+    and as a graph: where ``Target.graph`` belongs."""
+    from drjit_core import Recorded, evaluate, literal, on_backend, ops
+    from drjit_core.runtime.gpu.backend import GPU
+    from drjit_core.runtime.gpu.target import target_of
+    from tests.core.harness import FLOAT32, array
+
+    def chain(x: Any, launches: int) -> list[Any]:
+        for _ in range(launches):
+            x = ops.add(x, literal(FLOAT32, 1))
+            evaluate([x])
+        return [x]
+
+    for launches in (2, 4, 8, 16, 64):
+        for how, fewest in (("one by one", 1 << 62), ("a graph", 1)):
+            backend = GPU(device, target_of(device.architecture)._replace(graph=fewest))
+            with on_backend(backend):
+                function, x = Recorded(lambda x, launches=launches: chain(x, launches)), array(np.ones(1024), FLOAT32)
+                least = [float("inf")] * 2
+                for round_ in range(4):  # of which the first one makes what is needed
+                    backend.wait()
+                    start = time.perf_counter()
+                    for _ in range(count):
+                        (x,) = function(x)
+                    host = time.perf_counter() - start
+                    backend.wait()
+                    if round_:
+                        least = [*map(min, least, (host, time.perf_counter() - start))]
+                del x, function
+                backend.flush()
+                backend.flush_memory()
+            yield {"name": f"a replay of {launches} launches, {how}", "host us": round(1e6 * least[0] / count, 1),
+                   "us": round(1e6 * least[1] / count, 1)}
 
 
 PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]] | None] = {

@@ -150,6 +150,23 @@ PROGRAMS = {
             before = len(library.launched)
             assert frozen(x - round_)[99] > 0
             assert {each for _, each in library.launched[before:]} == {gpu.driver.stream}
+
+        @dr.freeze
+        def long(x):  # launched as one graph
+            for _ in range(9):
+                x = x * (2 / dr.sum(x))
+            return x
+
+        for round_ in range(6):
+            before = len(library.launched)
+            if round_ % 2:
+                with context:
+                    assert abs(dr.sum(long(x))[0] - 2) < 1e-5
+            else:
+                assert abs(dr.sum(long(x))[0] - 2) < 1e-5
+            where = stream if round_ % 2 else gpu.driver.stream
+            assert {each for _, each in library.launched[before:]} == {where}
+        assert ("cuGraphLaunch" in library.calls) == core.rooms.compiled
         del context, whole, capsule
     """,
     "buffers": """

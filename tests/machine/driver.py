@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from drjit_core.cuda.driver import Natives
+from drjit_core.cuda.driver import Graph, Natives
 from drjit_core.cuda.errors import DriverError
 
 from .machine import Fault, Machine, parse
@@ -24,6 +24,32 @@ _STREAM = 4096  # a handle
 _MOST_BLOCKS = (1 << 31) - 1
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
 _UPLOAD = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+_CHANGE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_REPLAY = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Node(ctypes.Structure):
+    """``CUDA_KERNEL_NODE_PARAMS_v2`` of ``cuda.h``."""
+
+    _fields_ = (("func", ctypes.c_void_p), ("gridDimX", ctypes.c_uint), ("gridDimY", ctypes.c_uint),
+                ("gridDimZ", ctypes.c_uint), ("blockDimX", ctypes.c_uint), ("blockDimY", ctypes.c_uint),
+                ("blockDimZ", ctypes.c_uint), ("sharedMemBytes", ctypes.c_uint), ("kernelParams", ctypes.c_void_p),
+                ("extra", ctypes.c_void_p), ("kern", ctypes.c_void_p), ("ctx", ctypes.c_void_p))
+
+
+def given(extra: int) -> bytes:
+    """The parameters of a launch, as they are described."""
+    words = (ctypes.c_size_t * 5).from_address(extra)
+    assert (words[0], words[2], words[4]) == (1, 2, 0)
+    return ctypes.string_at(words[1], ctypes.c_size_t.from_address(words[3]).value)
+
+
+def launch_of(node: int) -> tuple[int, tuple[int, int, int], bytes]:
+    """Function, shape and parameters of a node, as they are described."""
+    found = Node.from_address(node)
+    assert (found.gridDimY, found.gridDimZ, found.blockDimZ, found.sharedMemBytes) == (1, 1, 1, 0)
+    assert (found.kernelParams, found.kern, found.ctx) == (None, None, None)
+    return found.func or 0, (found.gridDimX, found.blockDimX, found.blockDimY), given(found.extra)
 
 
 class MachineDriver:
@@ -48,7 +74,10 @@ class MachineDriver:
         self._fault = ""  # which has ruined it
         self._functions: list[tuple[Any, str]] = []  # by their handles
         self._error: BaseException | None = None  # of the last function of C that has failed
-        self._callbacks = _LAUNCH(self._launch), _UPLOAD(self._upload)
+        self._callbacks = (_LAUNCH(self._launch), _UPLOAD(self._upload), _CHANGE(self._change), _REPLAY(self._replay))
+        #: Graphs that are there, by what they are launched by: their launches, each behind the one before.
+        self.graphs: dict[int, list[tuple[int, Sequence[int], bytes]]] = {}
+        self._made = 0  # graphs
         #: Pairs of streams, of which the second one was told to wait for the first one.
         self.orders: list[tuple[int, int]] = []
         self.behind = False  # whether the device has come to no point yet
@@ -111,6 +140,38 @@ class MachineDriver:
                 raise DriverError("cuLaunchKernel", "CUDA_ERROR_INVALID_VALUE", _INVALID_VALUE, str(fault)) from fault
             self._fault = str(fault)
 
+    def graph(self, launches: Sequence[tuple[int, Sequence[int], bytes]]) -> Graph:
+        """Launches, which are copied; nodes are numbered."""
+        self._enter()
+        self._made += 1
+        self.graphs[self._made] = list(launches)
+        return Graph(-self._made, self._made, [*range(1, len(launches) + 1)])
+
+    def discard(self, graph: Graph) -> None:
+        """Forget it."""
+        assert graph.graph == -graph.launcher
+        del self.graphs[graph.launcher]
+
+    def change(self, launcher: int, node: int, launch: tuple[int, Sequence[int], bytes]) -> None:
+        """Give a node other parameters."""
+        self._enter()
+        launches = self._launches_of(launcher)
+        if not 0 < node <= len(launches):
+            raise DriverError("cuGraphExecKernelNodeSetParams", "CUDA_ERROR_INVALID_VALUE", _INVALID_VALUE)
+        launches[node - 1] = launch
+
+    def replay(self, launcher: int) -> None:
+        """Launch a graph."""
+        self._enter()
+        for function, shape, parameters in self._launches_of(launcher):
+            if not self._fault:  # which is seen later
+                self.launch(function, shape, parameters)
+
+    def _launches_of(self, launcher: int) -> list[tuple[int, Sequence[int], bytes]]:
+        if launcher not in self.graphs:
+            raise DriverError("cuGraphLaunch", "CUDA_ERROR_INVALID_VALUE", _INVALID_VALUE, "a graph that is not there")
+        return self.graphs[launcher]
+
     # --- functions of C ----------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
@@ -118,8 +179,7 @@ class MachineDriver:
 
     def natives(self) -> Natives:
         """Functions of C that do the same."""
-        launch, upload = (ctypes.cast(callback, ctypes.c_void_p).value or 0 for callback in self._callbacks)
-        return Natives(launch, upload)
+        return Natives(*[ctypes.cast(callback, ctypes.c_void_p).value or 0 for callback in self._callbacks])
 
     def fail(self, function: str, status: int) -> NoReturn:
         """Raise what one of them has met."""
@@ -138,11 +198,17 @@ class MachineDriver:
     def _launch(self, function: int, blocks: int, y: int, z: int, threads_x: int, threads_y: int, threads_z: int,
                 shared: int, stream: int, parameters: int | None, extra: int) -> int:
         """As ``cuLaunchKernel``."""
-        given = (ctypes.c_size_t * 5).from_address(extra)
         assert (y, z, threads_z, shared, stream, parameters) == (1, 1, 1, 0, _STREAM, None)
-        assert (given[0], given[2], given[4]) == (1, 2, 0)
-        data = ctypes.string_at(given[1], ctypes.c_size_t.from_address(given[3]).value)
-        return self._told(lambda: self.launch(function, (blocks, threads_x, threads_y), data))
+        return self._told(lambda: self.launch(function, (blocks, threads_x, threads_y), given(extra)))
+
+    def _change(self, launcher: int, node: int, parameters: int) -> int:
+        """As ``cuGraphExecKernelNodeSetParams``: what it gets is copied."""
+        return self._told(lambda: self.change(launcher, node, launch_of(parameters)))
+
+    def _replay(self, launcher: int, stream: int) -> int:
+        """As ``cuGraphLaunch``."""
+        assert stream == _STREAM
+        return self._told(lambda: self.replay(launcher))
 
     def _upload(self, target: int, source: int, nbytes: int, stream: int) -> int:
         """As ``cuMemcpyHtoDAsync``."""

@@ -16,7 +16,7 @@ from typing import Any
 from drjit_core.cuda.errors import DriverError
 
 from . import resources
-from .driver import MachineDriver
+from .driver import MachineDriver, given, launch_of
 from .resources import Refused, Resources
 from .resources import put as _put
 
@@ -32,6 +32,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuStreamCreate": (_P, _U), "cuStreamSynchronize": (_P,), "cuStreamWaitEvent": (_P, _P, _U),
     "cuMemPoolCreate": (_P, _P), "cuMemPoolSetAttribute": (_P, _I, _P), "cuMemPoolTrimTo": (_P, _S),
     "cuMemAllocFromPoolAsync": (_P, _S, _P, _P), "cuMemFreeAsync": (_D, _P),
+    "cuMemHostAlloc": (_P, _S, _U), "cuMemFreeHost": (_P,),
     "cuMemcpyHtoDAsync_v2": (_D, _P, _S, _P), "cuMemcpyDtoHAsync_v2": (_P, _D, _S, _P),
     "cuMemcpyDtoDAsync_v2": (_D, _D, _S, _P), "cuMemsetD8Async": (_D, ctypes.c_ubyte, _S, _P),
     "cuPointerGetAttribute": (_P, _I, _D),
@@ -39,6 +40,9 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuLinkComplete": (_P, _P, _P), "cuLinkDestroy": (_P,),
     "cuModuleLoadData": (_P, _P), "cuModuleUnload": (_P,), "cuModuleGetFunction": (_P, _P, _P),
     "cuFuncGetAttribute": (_P, _I, _P), "cuLaunchKernel": (_P, *[_U] * 7, *[_P] * 3),
+    "cuGraphCreate": (_P, _U), "cuGraphAddKernelNode_v2": (_P, _P, _P, _S, _P),
+    "cuGraphInstantiateWithFlags": (_P, _P, _D), "cuGraphExecKernelNodeSetParams_v2": (_P, _P, _P),
+    "cuGraphLaunch": (_P, _P), "cuGraphExecDestroy": (_P,), "cuGraphDestroy": (_P,),
     "cuEventCreate": (_P, _U), "cuEventRecord": (_P, _P), "cuEventSynchronize": (_P,), "cuEventQuery": (_P,),
     "cuEventElapsedTime": (_P, _P, _P), "cuEventDestroy_v2": (_P,), **resources.PROTOTYPES}
 _NAMES = {1: "INVALID_VALUE", 2: "OUT_OF_MEMORY", 100: "NO_DEVICE", 201: "INVALID_CONTEXT", 218: "INVALID_PTX",
@@ -71,6 +75,11 @@ class Library(Resources):
         self.seen: dict[int, dict[int, int]] = {}
         self.waited: dict[int, int] = {}
         self.launched: list[tuple[int, int]] = []  # threads, and streams of their launches
+        #: Memory of the host that the device accesses, by its addresses.
+        self.pinned: dict[int, Any] = {}
+        self._later: list[Callable[[], None]] = []  # copies that have not happened yet
+        self._happened = 0  # and how many have
+        self._order = threading.RLock()
         self._thread = threading.local()
         self._next = 0x1000
         self._functions = {name: ctypes.CFUNCTYPE(_I, *arguments)(self._checked(name))
@@ -217,6 +226,7 @@ class Library(Resources):
 
     def _cuCtxSynchronize(self) -> None:
         self._ours()
+        self._happen()
         self.device.wait_for_all()
         self._note(self.waited, self.asked)
 
@@ -245,8 +255,16 @@ class Library(Resources):
 
     def _cuStreamSynchronize(self, stream: int) -> None:
         self._get("stream", stream)
+        self._happen()
         self.device.wait()
         self._note(self.waited, self._all_seen(stream))
+
+    def _happen(self, count: int | None = None) -> None:
+        """Let so many copies have happened, or all of them: not earlier than somebody can find out."""
+        with self._order:
+            while self._later and (count is None or self._happened < count):
+                self._happened += 1
+                self._later.pop(0)()
 
     def _cuEventCreate(self, event: int, flags: int) -> None:
         self._ours()
@@ -255,7 +273,8 @@ class Library(Resources):
     def _cuEventRecord(self, event: int, stream: int) -> None:
         self._stream(stream)
         self.device.wait()  # which fails if the device is lost
-        self._get("event", event).update(stream=stream, time=self.device.mark(), seen=self._all_seen(stream))
+        self._get("event", event).update(stream=stream, time=self.device.mark(), seen=self._all_seen(stream),
+                                          behind=self._happened + len(self._later))
 
     def _cuEventQuery(self, event: int) -> None:
         if "time" in self._get("event", event) and not self.device.passed(0.0):
@@ -263,6 +282,7 @@ class Library(Resources):
 
     def _cuEventSynchronize(self, event: int) -> None:
         found = self._get("event", event)
+        self._happen(found.get("behind", 0))
         self.device.wait()
         self._note(self.waited, found["seen"])
 
@@ -305,27 +325,56 @@ class Library(Resources):
         self._asks(stream)
         if address not in self.device.machine.memory.blocks:
             raise Refused(_INVALID_VALUE)
+        self._happen()
         self.device.release(address)
 
     def _cuMemcpyHtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
         self._asks(stream)
         self._memory(target, nbytes)
-        self.device.upload(target, ctypes.string_at(source, nbytes))
+        if self._is_pinned(source, nbytes) or nbytes > 1 << 16:
+            self._later.append(lambda: self.device.upload(target, ctypes.string_at(source, nbytes)))
+        else:  # what a driver copies at once
+            data = ctypes.string_at(source, nbytes)
+            self._later.append(lambda: self.device.upload(target, data))
+
+    def _is_pinned(self, address: int, nbytes: int) -> bool:
+        return any(begin <= address and address + nbytes <= begin + len(block) for begin, block in self.pinned.items())
+
+    def _cuMemHostAlloc(self, address: int, nbytes: int, flags: int) -> None:
+        self._ours()
+        assert flags == 1
+        block = ctypes.create_string_buffer(b"\xa5" * nbytes, nbytes)
+        self.pinned[ctypes.addressof(block)] = block
+        _put(address, ctypes.addressof(block))
+
+    def _cuMemFreeHost(self, address: int) -> None:
+        if address not in self.pinned:
+            raise Refused(_INVALID_VALUE)
+        assert not self._later
+        del self.pinned[address]
 
     def _cuMemcpyDtoHAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
         self._asks(stream)
         self._memory(source, nbytes)
-        ctypes.memmove(target, self.device.download(source, nbytes), nbytes)
+
+        def copy() -> None:
+            ctypes.memmove(target, self.device.download(source, nbytes), nbytes)
+
+        self._later.append(copy)
+        if not self._is_pinned(target, nbytes):
+            self._happen()
 
     def _cuMemcpyDtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
         self._asks(stream)
         for address in (source, target):
             self._memory(address, nbytes)
+        self._happen()
         self.device.copy(target, source, nbytes)
 
     def _cuMemsetD8Async(self, target: int, byte: int, nbytes: int, stream: int) -> None:
         self._asks(stream)
         self._memory(target, nbytes)
+        self._happen()
         self.device.fill(target, byte, nbytes)
 
     def _cuPointerGetAttribute(self, value: int, attribute: int, address: int) -> None:
@@ -391,7 +440,52 @@ class Library(Resources):
                         threads_z: int, shared: int, stream: int, parameters: int, extra: int) -> None:
         self._asks(stream)
         self.launched.append((threading.get_ident(), stream))
-        given = (_S * 5).from_address(extra)
-        assert (y, z, threads_z, shared, parameters) == (1, 1, 1, 0, 0) and (given[0], given[2], given[4]) == (1, 2, 0)
-        data = ctypes.string_at(given[1], _S.from_address(given[3]).value)
-        self.device.launch(self._function(function), (blocks, threads_x, threads_y), data)
+        assert (y, z, threads_z, shared, parameters) == (1, 1, 1, 0, 0)
+        self._happen()
+        self.device.launch(self._function(function), (blocks, threads_x, threads_y), given(extra))
+
+    # --- graphs ------------------------------------------------------------------------------------------------------
+
+    def _cuGraphCreate(self, graph: int, flags: int) -> None:
+        assert flags == 0
+        self._new("graph", graph, [])
+
+    def _cuGraphAddKernelNode(self, node: int, graph: int, before: int, count: int, parameters: int) -> None:
+        nodes = self._get("graph", graph)
+        assert list((ctypes.c_void_p * count).from_address(before)) == nodes[-1:] if count else not nodes  # a chain
+        function, *launch = launch_of(parameters)
+        self._function(function)
+        self._new("node", node, (function, *launch))
+        nodes.append(ctypes.c_void_p.from_address(node).value)
+
+    def _cuGraphInstantiateWithFlags(self, launcher: int, graph: int, flags: int) -> None:
+        assert flags == 0
+        nodes = self._get("graph", graph)
+        self._new("launcher", launcher, {"graph": graph, **{node: self._get("node", node) for node in nodes}})
+
+    def _cuGraphExecKernelNodeSetParams(self, launcher: int, node: int, parameters: int) -> None:
+        launches = self._get("launcher", launcher)
+        self._get("graph", launches["graph"])  # whose node it is
+        if node not in launches:
+            raise Refused(_INVALID_VALUE)
+        launch = launch_of(parameters)
+        self._function(launch[0])
+        launches[node] = launch
+
+    def _cuGraphLaunch(self, launcher: int, stream: int) -> None:
+        self._asks(stream)
+        self.launched.append((threading.get_ident(), stream))
+        launches = self._get("launcher", launcher)
+        self._happen()
+        made = self.device.graph([(self._function(function), *launch) for node, (function, *launch) in (
+            each for each in launches.items() if each[0] != "graph")])
+        self.device.replay(made.launcher)
+        self.device.discard(made)
+
+    def _cuGraphExecDestroy(self, launcher: int) -> None:
+        self._drop("launcher", launcher)
+
+    def _cuGraphDestroy(self, graph: int) -> None:
+        for node in self._get("graph", graph):
+            self._drop("node", node)
+        self._drop("graph", graph)

@@ -126,7 +126,7 @@ class Target(NamedTuple):
 
     What these decide shows in the program, and so in its key; but for ``traffic``, ``rows.together``, ``rows.keep``,
     ``rooms`` and ``shared.size``, for pieces, and for what is inlined or native, which texts depend on besides:
-    ``features`` has to tell.
+    ``features`` has to tell.  No text depends on ``graph``.
     """
 
     language: int  # of kernels, see :class:`drjit_core.types.JitBackend`
@@ -156,6 +156,7 @@ class Target(NamedTuple):
     #: Rows with an expansion that have a text all the same, as ``kind << TYPE_BITS | type``.
     native: frozenset[int]
     static_calls: bool  # whether functions have to know where their arguments are
+    graph: int  # recordings of at least so many launches ask for them together
 
     @property
     def code(self) -> int:

@@ -45,7 +45,7 @@ class Calls:
             raise RuntimeError(f"{what} need a CUDA driver of version {needed} or newer; that of this machine, "
                                f"{found}, lacks a function: {error}") from None
 
-    def _ask(self, function: str, *arguments: Any) -> None:
+    def ask(self, function: str, *arguments: Any) -> None:
         """Call a function whose last argument is the stream."""
         with self._asking:
             status = self.functions[function](*arguments, self.stream)

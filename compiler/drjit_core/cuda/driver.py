@@ -19,8 +19,9 @@ from typing import Any, NamedTuple, NoReturn
 from .errors import DriverError, NoDevice
 from .graphics import Graphics
 from .green import GreenContexts
+from .staging import COPIED, Staging
 
-__all__ = ["OLDEST", "OUT_OF_MEMORY", "Driver", "Natives"]
+__all__ = ["OLDEST", "OUT_OF_MEMORY", "Driver", "Graph", "Natives"]
 
 #: The oldest version of the driver: parameters of 32 KiB came with it.
 OLDEST = 12010
@@ -61,6 +62,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuMemPoolTrimTo": (_POINTER, _WORD),
     "cuMemAllocFromPoolAsync": (_POINTER, _WORD, _POINTER, _POINTER),
     "cuMemFreeAsync": (_WORD, _POINTER),
+    "cuMemHostAlloc": (_POINTER, _WORD, _INT),
+    "cuMemFreeHost": (_POINTER,),
     "cuMemcpyHtoDAsync_v2": (_WORD, _POINTER, _WORD, _POINTER),
     "cuMemcpyDtoHAsync_v2": (_POINTER, _WORD, _WORD, _POINTER),
     "cuMemcpyDtoDAsync_v2": (_WORD, _WORD, _WORD, _POINTER),
@@ -74,6 +77,13 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuModuleGetFunction": (_POINTER, _POINTER, ctypes.c_char_p),
     "cuFuncGetAttribute": (_POINTER, _INT, _POINTER),
     "cuLaunchKernel": (_POINTER, _INT, _INT, _INT, _INT, _INT, _INT, _INT, _POINTER, _POINTER, _POINTER),
+    "cuGraphCreate": (_POINTER, _INT),
+    "cuGraphAddKernelNode_v2": (_POINTER, _POINTER, _POINTER, _WORD, _POINTER),
+    "cuGraphInstantiateWithFlags": (_POINTER, _POINTER, ctypes.c_ulonglong),
+    "cuGraphExecKernelNodeSetParams_v2": (_POINTER, _POINTER, _POINTER),
+    "cuGraphLaunch": (_POINTER, _POINTER),
+    "cuGraphExecDestroy": (_POINTER,),
+    "cuGraphDestroy": (_POINTER,),
     "cuEventCreate": (_POINTER, _INT),
     "cuEventRecord": (_POINTER, _POINTER),
     "cuEventSynchronize": (_POINTER,),
@@ -86,8 +96,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
-#: So many bytes of the host are copied before a call returns; of more, a device may read them where they are.
-_COPIED = 1 << 16
 #: Bytes that nobody has filled yet, nor copied: ``PyBytes_FromStringAndSize``.
 _new_bytes: Any = ctypes.pythonapi.PyBytes_FromStringAndSize
 _new_bytes.restype, _new_bytes.argtypes = ctypes.py_object, (_POINTER, ctypes.c_ssize_t)
@@ -98,6 +106,23 @@ class Natives(NamedTuple):
 
     launch: int  #: ``cuLaunchKernel``
     upload: int  #: ``cuMemcpyHtoDAsync_v2``
+    change: int  #: ``cuGraphExecKernelNodeSetParams_v2``
+    replay: int  #: ``cuGraphLaunch``
+
+
+class Graph(NamedTuple):
+    """Handles of launches that the driver has as a graph."""
+
+    graph: int  #: a ``CUgraph``, whose nodes are there as long as it is
+    launcher: int  #: a ``CUgraphExec``
+    nodes: list[int]
+
+
+class _Node(ctypes.Structure):
+    """``CUDA_KERNEL_NODE_PARAMS_v2``."""
+
+    _fields_ = (("function", _POINTER), ("blocks", _INT * 3), ("threads", _INT * 3), ("shared", _INT),
+                ("parameters", _POINTER), ("extra", _POINTER), ("kernel", _POINTER), ("context", _POINTER))
 
 
 class _Extra(ctypes.Structure):
@@ -118,9 +143,9 @@ class _Thread(threading.local):
 
 
 class Driver(GreenContexts, Graphics):
-    """The first GPU."""
+    """The first GPU.  It may be told not to copy by way of pinned memory, for who measures."""
 
-    def __init__(self) -> None:
+    def __init__(self, pinned: bool = True) -> None:
         super().__init__()
         library = os.environ.get("DRJIT_LIBCUDA_PATH") or _LIBRARY
         try:
@@ -161,10 +186,17 @@ class Driver(GreenContexts, Graphics):
         properties = (ctypes.c_int * (_PROPERTIES // 4))(1, 0, 1, number.value)
         self._pool = self._made("cuMemPoolCreate", properties)
         self.call("cuMemPoolSetAttribute", self._pool, _KEPT, ctypes.byref(ctypes.c_uint64(-1)))
+        self._staging = Staging(self, pinned)
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
+    def made(self, function: str, *arguments: Any) -> int:
+        """The handle, or address, that a function makes in our context."""
+        with self._inside():
+            return self._made(function, *arguments)
+
     def call(self, function: str, *arguments: Any, details: Any = None) -> None:
+        """Call a function, in a thread that has entered."""
         status = self.functions[function](*arguments)
         if status:
             self.fail(function, status, details)
@@ -221,9 +253,9 @@ class Driver(GreenContexts, Graphics):
 
     def natives(self) -> Natives | None:
         """The functions for who launches without Python."""
-        launch, upload = (ctypes.cast(self.functions[name], _POINTER).value for name in (
-            "cuLaunchKernel", "cuMemcpyHtoDAsync_v2"))
-        return Natives(launch or 0, upload or 0)
+        launch, upload, change, replay = (ctypes.cast(self.functions[name], _POINTER).value or 0 for name in (
+            "cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuGraphExecKernelNodeSetParams_v2", "cuGraphLaunch"))
+        return Natives(launch, upload, change, replay)
 
     # --- kernels -----------------------------------------------------------------------------------------------------
 
@@ -283,12 +315,37 @@ class Driver(GreenContexts, Graphics):
         if status:
             self.fail("cuLaunchKernel", status)
 
+    def graph(self, launches: Sequence[tuple[int, Sequence[int], bytes]]) -> Graph:
+        """A graph of launches, as those of :meth:`launch`, one behind the other."""
+        size, nodes = _WORD(), list[int]()
+        extra = _Extra(1, None, 2, ctypes.addressof(size), 0)
+        with self._inside():
+            graph = self._made("cuGraphCreate", 0)
+            try:
+                for function, shape, parameters in launches:
+                    extra.parameters, size.value = parameters, len(parameters)
+                    node = _Node(function, (shape[0], 1, 1), (shape[1], shape[2], 1), 0, None, ctypes.addressof(extra))
+                    before = (_POINTER * 1)(*nodes[-1:])
+                    nodes.append(self._made("cuGraphAddKernelNode_v2", graph, before, len(nodes[-1:]),
+                                            ctypes.byref(node)))
+                return Graph(graph, self._made("cuGraphInstantiateWithFlags", graph, 0), nodes)
+            except BaseException:
+                self.functions["cuGraphDestroy"](graph)
+                raise
+
+    def discard(self, graph: Graph) -> None:
+        """Forget a graph; what runs of it goes on."""
+        with self._inside():
+            self.call("cuGraphExecDestroy", graph.launcher)
+            self.call("cuGraphDestroy", graph.graph)
+
     def wait(self) -> None:
         """Wait for all that was asked for."""
         self.enter()
-        self._synchronize()
+        self.synchronize()
 
-    def _synchronize(self) -> None:
+    def synchronize(self) -> None:
+        """Wait, in a thread that has entered."""
         if self.stream == self._stream:
             self.call("cuStreamSynchronize", self._stream)
             return
@@ -302,7 +359,7 @@ class Driver(GreenContexts, Graphics):
         """A point in the order of what is asked for."""
         with self._inside():
             event = self._made("cuEventCreate", 0)
-            self._ask("cuEventRecord", event)
+            self.ask("cuEventRecord", event)
         return event
 
     def passed(self, point: int) -> bool:
@@ -360,18 +417,19 @@ class Driver(GreenContexts, Graphics):
         """New memory, from now on in the order of what is asked for; raises a ``MemoryError``."""
         self.enter()
         address = _WORD()
-        self._ask("cuMemAllocFromPoolAsync", ctypes.byref(address), nbytes, self._pool)
+        self.ask("cuMemAllocFromPoolAsync", ctypes.byref(address), nbytes, self._pool)
         return address.value
 
     def release(self, address: int) -> None:
         """Give memory back to the pool."""
         self.enter()
-        self._ask("cuMemFreeAsync", address)
+        self.ask("cuMemFreeAsync", address)
 
     def trim(self) -> None:
         """Give the system what the pool has."""
         self.enter()
         self.call("cuMemPoolTrimTo", self._pool, 0)
+        self._staging.release()
 
     def upload(self, address: int, data: bytes | memoryview) -> None:
         """Write to memory; the data may be changed afterwards."""
@@ -379,26 +437,32 @@ class Driver(GreenContexts, Graphics):
         source: Any = data
         nbytes = len(data) if isinstance(data, bytes) else data.nbytes
         if isinstance(data, memoryview):
-            in_place = nbytes > _COPIED and not data.readonly
+            in_place = nbytes > COPIED and not data.readonly
             source = ctypes.byref(ctypes.c_char.from_buffer(data)) if in_place else bytes(data)
-        self._ask("cuMemcpyHtoDAsync_v2", address, source, nbytes)
-        if nbytes > _COPIED:
-            self._synchronize()
+        if nbytes > COPIED and self._staging.write(address, source, nbytes):
+            return
+        self.ask("cuMemcpyHtoDAsync_v2", address, source, nbytes)
+        if nbytes > COPIED:
+            self.synchronize()
 
     def download(self, address: int, nbytes: int) -> bytes:
         """Read memory, when all is done that was asked for."""
         self.enter()
+        found = self._staging.read(address, nbytes)
+        if found is not None:
+            return found
         data: bytes = _new_bytes(None, nbytes)
-        self._ask("cuMemcpyDtoHAsync_v2", data, address, nbytes)
-        self._synchronize()
+        self.synchronize()  # in the midst of a copy, the driver lets others wait as well
+        self.ask("cuMemcpyDtoHAsync_v2", data, address, nbytes)
+        self.synchronize()
         return data
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy within the device."""
         self.enter()
-        self._ask("cuMemcpyDtoDAsync_v2", target, source, nbytes)
+        self.ask("cuMemcpyDtoDAsync_v2", target, source, nbytes)
 
     def fill(self, address: int, byte: int, nbytes: int) -> None:
         """Set bytes of memory."""
         self.enter()
-        self._ask("cuMemsetD8Async", address, byte, nbytes)
+        self.ask("cuMemsetD8Async", address, byte, nbytes)

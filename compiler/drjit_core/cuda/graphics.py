@@ -100,7 +100,7 @@ class Graphics(Calls):
 
     def _map(self, resource: int, function: str, *arguments: Any) -> None:
         with self._inside():
-            self._ask("cuGraphicsMapResources", 1, ctypes.byref(_POINTER(resource)))
+            self.ask("cuGraphicsMapResources", 1, ctypes.byref(_POINTER(resource)))
             try:
                 self.call(function, *arguments)
             except BaseException:
@@ -111,7 +111,7 @@ class Graphics(Calls):
         """Give a resource back to OpenGL, which goes on behind what was asked for."""
         self._require("resources of OpenGL", FUNCTIONS, SINCE)
         with self._inside():
-            self._ask("cuGraphicsUnmapResources", 1, ctypes.byref(_POINTER(resource)))
+            self.ask("cuGraphicsUnmapResources", 1, ctypes.byref(_POINTER(resource)))
 
     def texels_of(self, array: int) -> Texels:
         """What an array holds."""
@@ -131,4 +131,4 @@ class Graphics(Calls):
         else:
             what.source.device = address
         with self._inside():
-            self._ask("cuMemcpy2DAsync_v2", ctypes.byref(what))
+            self.ask("cuMemcpy2DAsync_v2", ctypes.byref(what))

@@ -35,4 +35,6 @@ cdef class Native:
     cdef bint use(self, Entry entry, int64_t width) except -1
     cdef int64_t launch(self, Entry entry, uint64_t* words, Py_ssize_t count, int64_t units, int64_t unit,
                         list keep) except -1
+    cdef bint gather(self, object known) except -1
+    cdef object gathered(self, object known)
     cdef uint64_t host_address(self, Buffer buffer) except? 0

@@ -137,6 +137,14 @@ cdef class Native:
             partials.ticket = ticket
         return ticket
 
+    cdef bint gather(self, object known) except -1:
+        """Begin the launches of a recording, of which so much is known: they may be asked for together."""
+        return True
+
+    cdef object gathered(self, object known):
+        """Ask for what has not been asked for since then; what is known for the next time."""
+        return None
+
     cdef uint64_t host_address(self, Buffer buffer) except? 0:
         """Where the host may access the contents of a buffer, once the launches that use it have ended."""
         return self.backend.host_address(buffer)

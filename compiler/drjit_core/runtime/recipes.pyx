@@ -95,6 +95,7 @@ cdef class LoadedStage:
     cdef list outputs, slots, undefined, written, tables, releases
     cdef object step
     cdef list operands, positions
+    cdef object known  # of the launches of a recording that this is the first stage of
 
     def __dealloc__(self):
         free(self.words)
@@ -654,13 +655,25 @@ cdef class Recipes:
         asked for the :meth:`target_number`."""
         cdef Walk walk = self.walk
         cdef Py_ssize_t number, count = len(nodes)
+        cdef list stages
+        cdef LoadedStage first
+        cdef bint done
+        if not steps:
+            return
         if not self.native.may_launch():
             return _relaunch.run(self.native.backend, steps, nodes, sizes)
         if count > walk.node_capacity:
             walk.nodes = <PyObject**> larger(walk.nodes, &walk.node_capacity, count, sizeof(PyObject*))
         for number in range(count):
             walk.nodes[number] = <PyObject*> nodes[number]
-        if not self._run_stages([stage.loaded or self.load(stage) for stage in steps], nodes, sizes, None, None):
+        stages = [stage.loaded or self.load(stage) for stage in steps]
+        first = stages[0]
+        self.native.gather(first.known)
+        try:
+            done = self._run_stages(stages, nodes, sizes, None, None)
+        finally:
+            first.known = self.native.gathered(first.known)
+        if not done:
             raise AssertionError("operands of a step are not in memory")
 
     cdef LoadedStage load(self, object stage):

@@ -19,6 +19,7 @@ from ...codegen.program import Program
 from ...codegen.steps import Call, Pass, Text
 from ...codegen.target import Target
 from ...cuda.driver import Driver as CUDADriver
+from ...cuda.driver import Graph as DriverGraph
 from ...cuda.driver import Natives
 from ...cuda.errors import DriverError, NoDevice
 from ...ptx.emit import Module, emit
@@ -30,6 +31,7 @@ from ..disk import Environment
 from ..heap import Heap
 from .exchange import Exchange
 from .kernels import GPUKernel
+from .launches import Graph
 from .memory import Device
 from .native import GPUNative
 from .streams import Streams
@@ -76,6 +78,12 @@ class Driver(Protocol):
 
     def launch(self, function: int, shape: Sequence[int], parameters: bytes) -> None:
         """Launch a kernel: blocks, threads along both axes, and its parameters as they lie in memory."""
+
+    def graph(self, launches: Sequence[tuple[int, Sequence[int], bytes]]) -> DriverGraph:
+        """A graph of launches, one behind the other."""
+
+    def discard(self, graph: DriverGraph) -> None:
+        """Forget a graph; what runs of it goes on."""
 
     def wait(self) -> None:
         """Wait for all that was asked for."""
@@ -143,15 +151,17 @@ class GPU:
     evaluate = recipes.evaluate
     carrier = None
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, target: Target | None = None) -> None:
+        """One with a driver; its target is that of the architecture, unless one is given."""
         self.driver = driver
         self.heap = Heap(Device(self))
         self.environment = Environment(lambda: ("ptx", str(driver.architecture), driver.name, str(driver.version)))
         self.kernels: dict[bytes, GPUKernel] = {}
         self.unused: list[Any] = []  # modules of kernels that nobody has any more
+        self.unused_graphs: list[DriverGraph] = []
         self.loaded = self.compiled = 0
         self._lost = ""  # why the device is of no use any more
-        self._target = target_of(driver.architecture)
+        self._target = target or target_of(driver.architecture)
         self.native = GPUNative(self)
         self.recipes = recipes.Recipes(self.native)
         _IN_USE.add(self)
@@ -176,10 +186,13 @@ class GPU:
         return bool(self._lost)
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Calls of the driver: what ruins the context is told once, with the launches that may have done it."""
+    def watching(self, ahead: bool = False) -> Iterator[None]:
+        """Calls of the driver: what ruins the context is told once, with the launches that may have done it.  They come
+        behind all launches, unless they may be ahead of those that are kept."""
         if self._lost:
             raise RuntimeError(self._lost)
+        if self.native.keeps and not ahead:
+            self.settle()
         try:
             yield
         except DriverError as error:
@@ -205,6 +218,17 @@ class GPU:
         except MemoryError:
             self.flush_memory()
         return work()
+
+    def settle(self) -> None:
+        """Ask the driver for launches that are kept, before anything that comes behind them."""
+        if self.native.keeps:
+            self.native.settle()
+
+    def trim(self) -> None:
+        """Let the system have what the pool has, and keep what is cached here."""
+        with self.watching():
+            self.driver.wait()
+            self.driver.trim()
 
     # --- kernels -----------------------------------------------------------------------------------------------------
 
@@ -288,6 +312,21 @@ class GPU:
             blocks = words + launch.shape.blocks.to_bytes(4, "little")
             self.with_room(lambda: self.driver.launch(kernel.combine, module.combine_shape(), blocks))
 
+    def graph(self, launches: list[Any], kernels: list[Any]) -> Graph | None:
+        """A graph of launches of some kernels; ``None`` if the driver cannot have it."""
+        try:
+            with self.watching():
+                self._discard()
+                return Graph(self, launches, kernels)
+        except (MemoryError, RuntimeError):
+            if self._lost:
+                raise
+            return None
+
+    def _discard(self) -> None:
+        while self.unused_graphs:
+            self.driver.discard(self.unused_graphs.pop())
+
     def submitted(self) -> int:
         """Ticket of the last launch."""
         return self.native.count
@@ -335,6 +374,7 @@ class GPU:
         if self._lost:
             return
         with self.watching():
+            self._discard()
             while self.unused:
                 self.driver.unload(self.unused.pop())
 
@@ -372,6 +412,11 @@ class GPU:
         with self.watching():
             self.driver.upload(buffer.address + offset, data)
 
+    def upload(self, address: int, data: bytes) -> None:
+        """Write to memory that no launch uses that is kept."""
+        with self.watching(ahead=True):
+            self.driver.upload(address, data)
+
     def fill(self, buffer: Buffer, byte: int, /) -> None:
         """Set all bytes."""
         with self.watching():
@@ -388,11 +433,8 @@ class GPU:
     def flush_memory(self) -> None:
         """Return what the heap and the pool have cached."""
         self.heap.flush()
-        if self._lost:
-            return
-        with self.watching():
-            self.driver.wait()
-            self.driver.trim()
+        if not self._lost:
+            self.trim()
 
 
 def _leave_all() -> None:

@@ -88,6 +88,7 @@ class Exchange:
         """Nobody refers any more to what is lent.  Finalisers call this."""
         if self._backend.is_lost():
             return
+        self._backend.settle()
         try:
             self._released.append((self._backend.driver.mark(), owner))
         except DriverError:  # nothing runs any more

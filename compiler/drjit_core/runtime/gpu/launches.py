@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
 from ...ir.symbolic import line_at
 
-__all__ = ["Launch", "described"]
+__all__ = ["Graph", "Launch", "described"]
 
 
 def described(launches: list[tuple[str, tuple[CodeType, int] | None]]) -> list[str]:
     """Launches in words: their kernels, and the lines of the user's program that were at work."""
     lines = [(name[:16], line_at(place)) for name, place in launches]
     return [f"{name} ({line[0]}:{line[1]})" if line else name for name, line in lines]
+
+
+class Graph:
+    """Launches that the driver knows as one, each behind the one before."""
+
+    __slots__ = ("_backend", "_handles", "_kernels", "launcher", "nodes")
+
+    def __init__(self, backend: Any, launches: list[tuple[int, Sequence[int], bytes]], kernels: list[Any]) -> None:
+        self._backend, self._kernels = backend, kernels  # whose modules have to be there
+        self._handles: Any = None
+        self._handles = backend.driver.graph(launches)
+        self.launcher, self.nodes = self._handles.launcher, self._handles.nodes
+
+    def __del__(self) -> None:
+        if self._handles is not None:
+            self._backend.unused_graphs.append(self._handles)
 
 
 class Launch:

@@ -21,7 +21,7 @@ class Device:
     def request(self, capacity: int) -> tuple[int, int]:
         """New memory, from a pool that keeps what is given back; in need, the pool gives that to the system."""
         driver = self._backend.driver
-        with self._backend.watching():
+        with self._backend.watching(ahead=True):  # nobody has it yet
             try:
                 address = driver.allocate(capacity)
             except MemoryError:

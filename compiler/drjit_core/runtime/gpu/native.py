@@ -3,6 +3,10 @@
 The compiled form calls the driver's functions by their addresses (:class:`~drjit_core.cuda.driver.Natives`): what a
 launch gets are words as they lie in memory.  Memory comes from the heap, tables of calls are uploaded when they have
 changed.  From the call of the driver on no Python code runs, so that no interrupt comes in between.
+
+The launches of a recording, if there are enough of them, are *kept*, and asked for in the end, as one graph: made when
+it is replayed for the second time, its nodes get new parameters where these have changed.  As memory is used again in
+the order of launches, whoever asks the driver for anything meanwhile has them launched before, one by one.
 """
 
 from __future__ import annotations
@@ -28,10 +32,15 @@ class GPUNative(Native):
         self.done = 0  #: the last one that is known to have run
         self.hits = 0  #: launches of kernels that were in memory
         self.is_lost = False  #: whether the device is of no use any more
+        #: Whether there are launches that the driver has not been asked for yet, which only the compiled form has.
+        self.keeps = False
         self._last: list[Any] = [None] * LISTED
 
     def forget_thread(self) -> None:
         """The stream of a thread is another one: nothing is known of it here."""
+
+    def settle(self) -> None:
+        """Something else is about to be asked for: ask for what is kept.  What fails is told by who launches."""
 
     def note(self, name: str) -> int:
         """There was a launch; returns its ticket."""

@@ -48,8 +48,8 @@ class Streams:
             contexts = self._entered.contexts
             stream = contexts[-1].part.stream if contexts else self._first
             if stream != driver.stream:
-                self.backend.native.forget_thread()  # before: an interrupt may come in between
-                with self.backend.watching():
+                with self.backend.watching():  # behind launches that are kept
+                    self.backend.native.forget_thread()  # before: an interrupt may come in between
                     driver.switch(stream)
         return driver.stream  # type: ignore[no-any-return]
 

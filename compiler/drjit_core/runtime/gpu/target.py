@@ -51,6 +51,10 @@ _TARGET = Target(
     inlined=16,
     native=NATIVE,
     static_calls=True,  # registers have no addresses
+    # Of a launch, the host does 1.6 us (NVIDIA/cuda-python, pull request 1959) to 2.7 (ahrefs/ocannl, issue 488, a
+    # laptop; there, a graph of eight is done 32 us earlier than they are, and graphs gain from three on). What new
+    # parameters of a node cost, nobody has told. `on_gpu --only speed` measures both ways.
+    graph=8,
     tracing=Tracing(
         blend=40,
         blend_width=1 << 16,
