@@ -25,7 +25,7 @@ from .._base.values import plain_scalar
 from .._promotion.promote import wrap
 from .creation import constant
 from .elementwise import abs as _abs
-from .elementwise import atan2, fma, select, sin, sincos, sqrt
+from .elementwise import atan, atan2, fma, select, sin, sincos, sqrt
 from .linalg import cross, det, polar_decomp
 from .traits import is_float_v
 
@@ -313,13 +313,15 @@ def slerp(a: ArrayT, b: ArrayT, t: ArrayBase | float) -> ArrayT:
     p, q = a.array, b.array
     q = select(p @ q < 0, -q, q)
     difference, sum_ = q - p, q + p
-    angle = 2 * atan2(sqrt(difference @ difference), sqrt(sum_ @ sum_))
-    sine = sin(angle)
-    close = sine < 1e-6
-    divisor = select(close, 1.0, sine)
+    whole = sum_ @ sum_
+    squared = (difference @ difference) / select(whole > 0, whole, 1.0)
+    tangent = sqrt(squared)  # of half the angle, at most 1
+    angle = 2 * atan(tangent)
+    close = tangent < 5e-7
+    inverse_sine = (1 + squared) / (2 * select(close, 1.0, tangent))
     rest: Any = 1 - t  # type: ignore[operator]
-    first = select(close, rest, sin(rest * angle) / divisor)
-    second = select(close, t, sin(t * angle) / divisor)
+    first = select(close, rest, sin(rest * angle) * inverse_sine)
+    second = select(close, t, sin(t * angle) * inverse_sine)
     found = p * first + q * second
     result: ArrayT = _relative("drjit.slerp", found, "quaternion", (4,))(found)
     return result
