@@ -162,6 +162,8 @@ def norm(components: Sequence[Node]) -> Node:
     """Euclidean norm without intermediate overflow or underflow; infinite if a component is, even beside NaN."""
     if len(components) == 1:
         return ops.abs(components[0])  # type: ignore[no-any-return]
+    if len(components) == 2:
+        return core.hypot(*components)  # type: ignore[no-any-return]
     first = [primal(node) for node in components]
     values = scaled(first)
     found = ops.mul(length(values.square()), values.unscale())
