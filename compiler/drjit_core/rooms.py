@@ -96,6 +96,8 @@ ROOMS = (
     "drjit._control.state",
     "drjit._control.snapshot",
     "drjit._control.given",
+    "drjit._control.called",
+    "drjit._control.refilling",
     "drjit._control.aliases",
     "drjit._control.places",
     "drjit._control.entries",

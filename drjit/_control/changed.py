@@ -12,7 +12,7 @@ from drjit_core import Node, SymbolicValue, primal
 
 from .._access.store import Journal
 from .._base.array import ArrayBase
-from .given import Call
+from .called import Call
 from .state import is_retracked
 from .wording import Words, name_in_program, place_in_program
 

@@ -8,7 +8,8 @@ from drjit_core.ir.region cimport is_version
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._access.store cimport Journal, innermost_journal
 from drjit._control.attempts cimport retried
-from drjit._control.given cimport Call, Given
+from drjit._control.called cimport Call
+from drjit._control.given cimport Given
 from drjit._control.effects cimport Effects, Joint
 from drjit._control.results cimport Results, Returned
 from drjit._control.snapshot cimport Snapshot, is_closed

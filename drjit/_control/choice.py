@@ -19,9 +19,11 @@ from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases
 from .attempts import retried
+from .called import Call
 from .changed import changed_arrays, require_no_writes
 from .effects import Effects, Joint
-from .given import Call, Given, become, containers_of, refilled
+from .given import Given
+from .refilling import become, containers_of, refilled
 from .results import Results, Returned, wrong_sizes
 from .snapshot import Snapshot, is_closed, snapshot
 from .wording import Words, name_in_program, require_data, require_variables

@@ -3,7 +3,8 @@ cimport cython
 from drjit_core.ir.dual cimport primal
 from drjit_core.ir.region cimport is_version
 from drjit._access.store cimport Journal
-from drjit._control.given cimport Call, Given
+from drjit._control.called cimport Call
+from drjit._control.given cimport Given
 from drjit._control.results cimport Results, Returned, kept_of
 from drjit._trees.pytree cimport TreeSpec
 

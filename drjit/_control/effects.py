@@ -19,7 +19,8 @@ from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec
 from .aliases import Aliases
-from .given import Call, Given, as_left, become, refilled
+from .called import Call
+from .given import Given
 from .places import (
     Change,
     are_others,
@@ -32,6 +33,7 @@ from .places import (
     restore,
     words_of,
 )
+from .refilling import as_left, become, refilled
 from .results import Results, Returned, common_owner, kept_of
 from .state import difference_of, is_made_of
 from .wording import Words, place_in_program, place_in_words

@@ -17,8 +17,9 @@ from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Made, leaf_at
-from .given import Call, become, container_pairs, refilled
+from .called import Call
 from .places import Change, is_kept_by_class, keep_new, reorder, words_of
+from .refilling import become, container_pairs, refilled
 from .wording import name_in_program
 
 __all__ = ["Argument", "Array", "Filled", "First", "Identities", "Late", "Left", "Order", "Place", "PlaceOnce", "Spent"]

@@ -5,7 +5,8 @@ from drjit_core.ir.node cimport Node
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._access.lanes cimport Watch, made_from, masked_access, with_lanes, written_from
 from drjit._access.store cimport Journal, noted
-from drjit._control.given cimport Call, Given
+from drjit._control.called cimport Call
+from drjit._control.given cimport Given
 from drjit._control.iteration cimport condition_of, flattened, require_tuple
 from drjit._trees.contents cimport write_place
 from drjit._control.state cimport shape_of

@@ -41,9 +41,11 @@ from .._trees.contents import read_place, write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases, Made
-from .given import Call, Given, become, objects_of, refilled
+from .called import Call, filled
+from .given import Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple, spent
 from .places import Change, are_others, difference_at, is_kept_by_class, is_spent, place_key, reorder, restore, words_of
+from .refilling import become, objects_of, refilled
 from .shapes import changed_shape
 from .snapshot import Snapshot, snapshot
 from .state import difference_of, is_made_of, is_retracked, shape_of
@@ -422,7 +424,7 @@ class _Objects:
             return self.first.tree
         value, leaves, call = self.last
         arrays = [array if kept else None for array, kept in zip(call.arrays, self.kept, strict=True)]
-        found = self.first.filled(value, leaves, call, self.first.nodes, nodes, arrays, spec)
+        found = filled(self.first, value, leaves, call, self.first.nodes, nodes, arrays, spec)
         paths = self.first.spec.node_paths(self.names) if self.spent else []
         for place, first, count in self.first.spec.positions() if self.spent else ():
             if place in self.spent:

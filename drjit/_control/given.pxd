@@ -39,8 +39,6 @@ cdef class Given:
     @cython.locals(position=cython.Py_ssize_t, leaf=Handle)
     cpdef bint holds(self, list nodes) except -1
     cdef public dict numbers
-    @cython.locals(shaped=TreeSpec, fresh=list, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t)
-    cpdef object filled(self, object returned, object leaves, Call call, object before, object after, object stands=*, object spec=*)
     cpdef Py_ssize_t place_of(self, object leaf) except -2
     cpdef list parts(self)
     @cython.locals(copied=set, found=dict, nodes=list, node=Node, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
@@ -60,48 +58,9 @@ cdef class as_before:
     cdef public Snapshot snapshot
 
 
-@cython.freelist(16)
-cdef class Call:
-    cdef public Given given
-    cdef public list nodes
-    cdef public list held
-    cdef public list rekept
-    cdef public list copies
-    cdef public list exchanges
-    cdef public set touched
-    cdef public list stands
-    cdef public list objects
-    cdef public list origins
-    cdef public dict owned
-    cdef public list attributes
-    cdef public list adorned
-    cdef public set moved
-    cdef public list shared
-    cdef public object tree
-    cdef public list arrays
-    cdef public dict numbers
-    cdef public list numbered
-    cdef public set inside
-    cdef public bint same
-    cdef public object mark
-    cdef public Snapshot snapshot
-    cpdef settle(self)
-    @cython.locals(given=Given)
-    cpdef make(self, TreeSpec spec, object own, Journal journal, object lent)
-    @cython.locals(found=dict, k=cython.Py_ssize_t, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, depth=cython.int, same=cython.bint, node=Node)
-    cpdef dict changed(self)
-    @cython.locals(changes=list)
-    cpdef list leave(self, object returned=*, object values=*, bint counts=*, bint every=*)
-    cpdef object own(self, object container)
-    cpdef dict join(self, list given)
-    cpdef dict showing(self)
-    cpdef list places_of(self, object array)
-    cpdef Py_ssize_t original(self, object array) except -2
-
-
 @cython.locals(place=cython.Py_ssize_t)
-cdef Py_ssize_t _position(list leaves, object leaf) except -2
+cpdef Py_ssize_t place_among(list leaves, object leaf) except -2
 @cython.locals(known=dict)
 cpdef list first_places(list leaves)
 @cython.locals(found=dict, place=cython.Py_ssize_t)
-cdef dict _places(list leaves)
+cpdef dict places_of(list leaves)

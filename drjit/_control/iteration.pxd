@@ -9,7 +9,8 @@ from drjit_core.ir.vertex cimport any_vertex
 from drjit._access.lanes cimport with_lanes
 from drjit._access.store cimport Journal, innermost_journal, store_same
 from drjit._control.attempts cimport retried
-from drjit._control.given cimport Call, Given
+from drjit._control.called cimport Call
+from drjit._control.given cimport Given
 from drjit._control.snapshot cimport Snapshot, is_closed, snapshot
 from drjit._control.state cimport mask_of, shape_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes

@@ -24,10 +24,12 @@ from .._base.handle import views
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases, defaults
 from .attempts import retried
+from .called import Call, filled
 from .entries import Late
-from .given import Call, Given, objects_of
+from .given import Given
 from .outside import NEVER, Variables, are_used, presumed, remember
 from .places import Change, place_key, words_of
+from .refilling import objects_of
 from .shapes import Reshaped, Shapes
 from .snapshot import Snapshot, is_closed, snapshot
 from .state import difference_of, mask_of, no_mask, shape_of
@@ -134,7 +136,7 @@ class SymbolicLoop:
             return self.given.tree
         spec = None if self.shapes is None else self.shapes.after(results)
         try:
-            found = self.given.filled(self.returned, self.final, self.called, self.nodes, results, None, spec)
+            found = filled(self.given, self.returned, self.final, self.called, self.nodes, results, None, spec)
         except BaseException:
             if self.variables is not None:
                 self.variables.restore()

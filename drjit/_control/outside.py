@@ -33,11 +33,12 @@ from .._trees.holders import has_array
 from .._trees.kinds import MISSING
 from .._trees.pytree import flatten_nodes
 from .aliases import Aliases
+from .called import Call
 from .changed import changed_arrays, require_no_writes
 from .entries import Argument, Array, Filled, First, Identities, Late, Left, Order, Place, PlaceOnce, Spent
 from .first import FirstCall
-from .given import Call, container_pairs, containers_of
 from .places import Change, are_others, difference_at, is_kept_by_class, is_spent, keep_new, place_key, words_of
+from .refilling import container_pairs, containers_of
 from .shapes import Reshaped
 from .snapshot import Snapshot
 from .wording import Words, place_in_words

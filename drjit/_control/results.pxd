@@ -2,7 +2,8 @@ cimport cython
 
 from drjit_core.ir.dual cimport primal
 from drjit_core.ir.node cimport Node
-from drjit._control.given cimport Call, Given, first_places
+from drjit._control.called cimport Call
+from drjit._control.given cimport Given, first_places
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 

@@ -15,7 +15,9 @@ from .._access.lanes import fitting, written_apart, written_from
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._trees.pytree import TreeSpec, flatten_nodes
-from .given import Call, Given, become, first_places, refilled
+from .called import Call
+from .given import Given, first_places
+from .refilling import become, refilled
 from .state import difference_of
 from .wording import Words
 

@@ -5,7 +5,8 @@ from drjit_core.ir.node cimport Node
 from drjit._access.lanes cimport Watch, masked_access, written_from
 from drjit._access.store cimport Journal, noted
 from drjit._control.effects cimport Effects, Joint
-from drjit._control.given cimport Call, Given
+from drjit._control.called cimport Call
+from drjit._control.given cimport Given
 from drjit._control.results cimport Results
 from drjit._trees.contents cimport write_place
 from drjit._trees.pytree cimport TreeSpec

@@ -21,9 +21,10 @@ from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec
 from .aliases import Aliases
+from .called import Call
 from .choice import invoked
 from .effects import Effects, Joint
-from .given import Call, Given
+from .given import Given
 from .places import is_kept_by_class, place_key
 from .results import Results, argument_of, blended
 from .snapshot import snapshot

@@ -13,7 +13,7 @@ from drjit_core import SymbolicValue
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._trees.kinds import DICT, LIST
-from .given import Call
+from .called import Call
 from .places import Change, words_of
 from .snapshot import Snapshot
 
