@@ -95,6 +95,7 @@ ROOMS = (
     "drjit._texture.lookups",
     "drjit._control.state",
     "drjit._control.snapshot",
+    "drjit._control.fields",
     "drjit._control.given",
     "drjit._control.called",
     "drjit._control.refilling",

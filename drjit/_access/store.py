@@ -296,18 +296,20 @@ class Journal:
         traced."""
         self.loans, position = [], 0
         for array in arrays:
-            self.loans.append(array)
             if is_flat(array):
                 before = array._n
                 if before.scope:
                     settled(array)
                     before = array._n
+                self.loans.append(array)
                 self.loans.append(before)
                 array._n = nodes[position]
                 position += 1
             else:
                 settled(array)
-                self.loans.append(array._c)
+                components = array._c
+                self.loans.append(array)
+                self.loans.append(components)
                 end = position + len(array._c)
                 array._c = nodes[position:end]
                 position = end

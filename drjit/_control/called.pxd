@@ -41,9 +41,11 @@ cdef class Call:
     cdef public list numbered
     cdef public set inside
     cdef public bint same
+    cdef public bint noted
     cdef public object mark
     cdef public Snapshot snapshot
     cpdef settle(self)
+    cpdef note_fields(self, Snapshot known)
     @cython.locals(given=Given)
     cpdef make(self, TreeSpec spec, object own, Journal journal, object lent)
     @cython.locals(found=dict, k=cython.Py_ssize_t, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, depth=cython.int, same=cython.bint, node=Node)

@@ -26,10 +26,10 @@ from .._trees.pytree import TreeSpec, children, construct, extras, flatten
 from .given import Given, place_among, places_of
 from .places import Change, place_key, words_of
 from .refilling import become, container_pairs, containers_of, items_of, refilled, write_entries
-from .snapshot import Snapshot, is_closed, snapshot
+from .snapshot import Snapshot, snapshot
 from .state import copies, is_retracked
 
-__all__ = ["Call", "filled"]
+__all__ = ["Call", "filled", "keep_numbers"]
 
 #: What most calls have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
@@ -50,8 +50,8 @@ class Call:
     """
 
     __slots__ = ("adorned", "arrays", "attributes", "copies", "exchanges", "given", "held", "inside", "mark", "moved",
-                 "nodes", "numbered", "numbers", "objects", "origins", "owned", "rekept", "same", "shared", "snapshot",
-                 "stands", "touched", "tree")
+                 "noted", "nodes", "numbered", "numbers", "objects", "origins", "owned", "rekept", "same", "shared",
+                 "snapshot", "stands", "touched", "tree")
 
     def __init__(self, given: Given, nodes: list[core.Node], function: Callable[..., Any] | None,
                  spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, journal: Journal | None = None,
@@ -95,6 +95,8 @@ class Call:
         self.shared: list[tuple[int, int]] = _EMPTY
         self.tree: Any
         self.arrays: list[Any]
+        if known is None and function is not None and given.fields is not None:  # before these hold other arrays
+            known = given.known_by(function)
         if own_nodes:
             self.tree, self.arrays = self.given.tree, self.given.leaves
         elif journal is not None and lent is None and self.given.is_own():
@@ -104,14 +106,18 @@ class Call:
             self.make(self.given.spec if spec is None else spec, own, journal, lent)
         #: What is held by what the function knows; copies are looked at by their leaves.
         self.snapshot = known
-        if known is None and not (self.given.simple and (function is None or is_closed(function))):
-            tree = None if self.given.simple else self.tree
-            self.snapshot = snapshot((tree, *self.attributes) if self.attributes else tree, function,
+        if known is None and given.simple:
+            if function is not None and given.fields is None:
+                self.snapshot = given.known_by(function)
+        elif known is None:
+            self.snapshot = snapshot((self.tree, *self.attributes) if self.attributes else self.tree, function,
                                      [copy for copy, *_ in self.copies] if self.copies else _EMPTY)
         if self.snapshot is not None and self.snapshot.kept:
             for copy, original, *_ in self.copies:
                 if id(original) in self.snapshot.seen and hasattr(copy, "__drjit_variables__"):
                     self.snapshot.keep(copy)
+        #: Whether the snapshot knows of plain fields, too.
+        self.noted = False
         #: Arrays that are younger have been made by the function.
         self.mark: Any = None if self.snapshot is None else Handle()
 
@@ -147,6 +153,12 @@ class Call:
             first: dict[int, int] = {}
             self.shared = self.shared + [(place, first[id(given.leaves[place])]) for place in sorted(given.lent) if
                                          first.setdefault(id(given.leaves[place]), place) != place]
+
+    def note_fields(self, known: Snapshot | None) -> None:
+        """Take plain fields for places of any kind, besides what the function is known to know."""
+        self.noted, self.snapshot = True, Snapshot() if known is None else known
+        assert self.given.fields is not None
+        self.snapshot.add_entries_of(self.given.fields.entries())
 
     def exchanged(self, value: Any, spec: TreeSpec, leaves: Iterator[int],
                   seen: dict[int, tuple[Any, int, int]]) -> Any:
@@ -349,8 +361,8 @@ class Call:
         """
         if self.copies:
             self.settle()
-        if self.given.values:
-            self.given.put(self.given.leaves)
+        if not self.noted:
+            self.given.put()
         changes: list[Change] = _EMPTY
         refused = self.settle_attributes() if self.adorned else ""
         if self.snapshot is not None:
@@ -475,6 +487,8 @@ class Call:
             self.inside = self.inside or containers_of(self.tree)
         elif self.inside is None:
             self.inside = {id(entry) for entry, *_ in (*self.held, *self.exchanges)}
+            if self.given.fields is not None:
+                self.inside.update(self.given.fields.containers())
         return id(container) in self.inside
 
     def showing(self) -> dict[int, Any]:
@@ -588,14 +602,12 @@ def filled(given: Given, returned: Any, leaves: Sequence[Any], call: Call, befor
                 others = {*others, place}  # which the first iteration has changed
             continue
         array = given.leaves[place]
-        if place in given.values:  # what else shows the same array does not change with that
-            continue
         for position in range(first, first + count):
             if after[position] is not before[position] or before[position] is not given.nodes[position]:
                 store_result(array, position - first, after[position], fresh[place])
         fresh[place] = array
     if not given.plain and given.spec.holds_numbers():
-        for place in _keep_numbers(given, leaves, stands):
+        for place in keep_numbers(given, leaves, stands):
             fresh[place] = given.leaves[place]
     for place, first in call.shared:
         if given.leaves[place] is given.leaves[first]:  # before the first iteration, too
@@ -610,7 +622,7 @@ def filled(given: Given, returned: Any, leaves: Sequence[Any], call: Call, befor
     return _filled(returned, given.spec, iter(fresh), given.tree, call, iter(call.objects))
 
 
-def _keep_numbers(given: Given, leaves: Sequence[Any], stands: Sequence[Any]) -> list[int]:
+def keep_numbers(given: Given, leaves: Sequence[Any], stands: Sequence[Any]) -> list[int]:
     """Let arrays of numbers be what a function has made of the copies that it was given; returns the places of
     those that it has returned."""
     found = []

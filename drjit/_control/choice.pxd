@@ -12,13 +12,14 @@ from drjit._control.called cimport Call
 from drjit._control.given cimport Given
 from drjit._control.effects cimport Effects, Joint
 from drjit._control.results cimport Results, Returned
-from drjit._control.snapshot cimport Snapshot, is_closed
+from drjit._control.snapshot cimport Snapshot, is_closed, snapshot
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 
 cdef inline Py_ssize_t id(object value):  # without an event for audits
     return <Py_ssize_t> <void*> value
 
+cdef int EXCHANGED, OTHERWISE, SAME
 cdef list _EMPTY
 cdef dict _NOTHING
 
@@ -47,10 +48,11 @@ cdef class SymbolicChoice(Functions):
     @cython.locals(around=Journal)
     cpdef object run(self)
     cpdef tuple attempt(self)
-    @cython.locals(journal=Journal, nodes=list, called=Call, places=list, effects=Effects, changed=dict, known=cython.Py_ssize_t, given=Given, returned=Returned)
+    @cython.locals(journal=Journal, nodes=list, called=Call, places=list, effects=Effects, changed=dict, known=cython.Py_ssize_t, given=Given, returned=Returned, knows=Snapshot, exchanged=cython.int, same=cython.bint)
     cpdef list target(self, Py_ssize_t number, list formals)
     @cython.locals(known=Snapshot)
     cpdef Snapshot known_by(self, object function)
+    cpdef Snapshot known_besides(self, object function)
     cpdef dict outside(self, Py_ssize_t number, Call called, object leaves, object formals)
     @cython.locals(effects=Returned)
     cpdef list joined(self, Py_ssize_t number)

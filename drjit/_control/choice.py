@@ -14,6 +14,7 @@ from drjit_core import Versions, adopt, any_vertex, choose, chosen, is_version, 
 
 from .._access.lanes import TRUE, masked_access
 from .._access.store import Journal, innermost_journal, noted, store, store_result
+from .._base.handle import Handle
 from .._base.nodes import broadcast
 from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, flatten_nodes
@@ -22,6 +23,7 @@ from .attempts import retried
 from .called import Call
 from .changed import changed_arrays, require_no_writes
 from .effects import Effects, Joint
+from .fields import EXCHANGED, OTHERWISE, SAME
 from .given import Given
 from .refilling import become, containers_of, refilled
 from .results import Results, Returned, wrong_sizes
@@ -148,33 +150,51 @@ class SymbolicChoice:
             if self.known:
                 nodes = [self.known.get(position, formal) for position, formal in enumerate(nodes)]
             like = self.effects[0].spec if self.effects else None
-            if given.simple and not self.written and given.is_apart() and is_closed(function):
-                # who knows nothing but arrays has nothing but these to change
+            exchanged = SAME
+            if given.fields is not None or not self.written and given.simple and given.is_apart() and \
+                    is_closed(function):  # who knows nothing but arrays has nothing but these to change
                 nodes = given.lend(nodes, journal)
-                value = invoked(function, self.named, given.tree)
-                returned = Returned(given.function, value, given.spec if like is None else like)
-                arrays = given.settled(given.leaves) if given.values else given.leaves
-                if not journal.entries and arrays is given.leaves and given.holds(nodes):
+                mark, knows = None, None
+                if given.fields is not None:
+                    mark, knows = Handle(), self.known_besides(function)
+                try:
+                    value = invoked(function, self.named, given.tree)
+                    returned = Returned(given.function, value, given.spec if like is None else like)
+                except BaseException:
+                    if given.fields is not None:
+                        given.fields.restore()
+                    if knows is not None:
+                        knows.undo()
+                    raise
+                same = knows is None or knows.is_unchanged()
+                if given.fields is not None:
+                    exchanged = given.fields.changed(given.leaves)
+                if same and exchanged == SAME and not self.written and not journal.entries and given.holds(nodes):
                     returned.given = nodes
+                    self.snapshot = knows
                     self.effects.append(returned)
                     return _EMPTY
-                called = Call(given, nodes, None, own_nodes=True)
-                called.arrays = arrays
+                called = Call(given, nodes, None, known=knows, own_nodes=True)
+                called.mark = mark
+                if exchanged == EXCHANGED and not (same and given.fields.are_new(mark)):
+                    exchanged = OTHERWISE
+                if exchanged == OTHERWISE:
+                    called.note_fields(knows)
                 effects = Effects(self.labels[number], called, returned.value, None, returned)
+                if exchanged == EXCHANGED:
+                    effects.fields = {place: (array, array._nodes()) for place, array in given.fields.exchanged.items()}
                 known = 0
             else:
                 called = Call(given, nodes, function, None, _NOTHING, journal, self.known_by(function))
                 known = len(journal.entries)
                 try:
                     value = invoked(function, self.named, called.tree)
-                    if given.values:
-                        called.arrays = given.settled(called.arrays)
                     effects = Effects(self.labels[number], called, value, None, None, like)
                 except BaseException:
                     called.leave(None, (), self.results.strict)
                     raise
             places = called.leave(None, (), self.results.strict)
-            self.snapshot = called.snapshot if called.same else None
+            self.snapshot = called.snapshot if called.same and not called.noted else None
             if called.snapshot is not None and (called.snapshot.data or called.snapshot.waiting or called.rekept):
                 require_variables(self.words.function, called)
                 require_data(self.words, called.snapshot, (function,))
@@ -190,8 +210,7 @@ class SymbolicChoice:
             self.plain = False
             return _EMPTY  # before all functions have been called, nobody knows what their results have in common
         finally:
-            if given.values:
-                given.put(given.leaves)
+            given.put()
             journal.roll_back()
 
     def known_by(self, function: Callable[..., Any]) -> Snapshot | None:
@@ -204,6 +223,15 @@ class SymbolicChoice:
                 return None
             function = function.__func__
         return known if id(function) in known.seen else None
+
+    def known_besides(self, function: Callable[..., Any]) -> Snapshot | None:
+        """What a function knows besides plain fields; of a branch, with what the other one knows."""
+        known = self.known_by(function)
+        if known is not None or self.given.is_closed(function):
+            return known
+        if self.index is not None or self.given.fields is None:
+            return self.given.known_by(function)
+        return snapshot((*self.functions, *self.given.fields.classes), None)
 
     def outside(self, number: int, called: Call, leaves: Sequence[Any],
                 formals: Sequence[core.Node]) -> dict[Any, Any]:
@@ -246,8 +274,11 @@ class SymbolicChoice:
             if not isinstance(returned, Effects):
                 self.effects[number] = Effects(self.labels[number], Call(self.given, returned.given, None,
                                                own_nodes=True), returned.value, None, returned)
+        if [effects for effects in self.effects if effects.places]:
+            for effects in self.effects:
+                effects.note_fields()
         for effects in self.effects:
-            if effects.changed or effects.arrays or effects.places or effects.orders:
+            if effects.changed or effects.arrays or effects.places or effects.orders or effects.fields:
                 with masked_access(TRUE):  # objects do not keep what they show meanwhile
                     self.joint = Joint(self.words, self.given, self.effects, self.results, self.nodes, False,
                                        self.index is None)

@@ -25,6 +25,7 @@ cdef class Effects(Returned):
     cdef public dict changed
     cdef public dict places
     cdef public dict contents
+    cdef public dict fields
     cdef public dict left
     cdef public dict showing
     cdef public dict held
@@ -40,6 +41,7 @@ cdef class Joint:
     cdef public tuple lanes
     cdef public object nodes
     cdef public list changed
+    cdef public list fields
     cdef public dict arrays
     cdef public dict places
     cdef public list new

@@ -15,6 +15,7 @@ from .._access.lanes import masking
 from .._access.store import Journal, overlap, owner_of, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
+from .._promotion.promote import wrap
 from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec
@@ -51,8 +52,8 @@ _NONE: set[Any] = set()
 class Effects(Returned):
     """What one function of a branch or call has returned, and done besides."""
 
-    __slots__ = ("arrays", "call", "changed", "common", "contents", "held", "label", "left", "made", "orders", "places",
-                 "shapes", "showing", "spent")
+    __slots__ = ("arrays", "call", "changed", "common", "contents", "fields", "held", "label", "left", "made", "orders",
+                 "places", "shapes", "showing", "spent")
 
     def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None,
                  found: Returned | None = None, like: TreeSpec | None = None) -> None:
@@ -78,6 +79,8 @@ class Effects(Returned):
         self.arrays: dict[Any, tuple[Any, int, core.Node, core.Node]] = _NOTHING
         #: Places that hold other arrays, and what they hold after it.
         self.places: dict[Any, Change] = _NOTHING
+        #: Plain fields that hold other arrays, which it has made: these and their nodes, by the places of leaves.
+        self.fields: dict[int, tuple[ArrayBase, list[core.Node]]] = _NOTHING
         self.contents: dict[Any, Returned] = _NOTHING
         #: Dictionaries with arrays whose entries are in another order after it, by their ids, with that.
         self.orders: dict[int, tuple[Any, list[Any]]] = _NOTHING
@@ -107,6 +110,23 @@ class Effects(Returned):
                 self.common = {key for key in new if not self.depends(self.contents[key].nodes, changed, since) and
                                not self.has_argument(self.contents[key].leaves)}
             self.made = self.call.made(places, journal)
+
+    def note_fields(self) -> None:
+        """Take what plain fields hold for what is in places of any kind."""
+        fields = self.call.given.fields
+        if self.fields and fields is not None:
+            self.places, self.contents = dict(self.places), dict(self.contents)
+            for place, (array, nodes) in self.fields.items():
+                container, kind, key = fields.where(place)
+                change = Change(container, kind, key, self.call.given.leaves[place], array)
+                found = self.contents[place_key(container, kind, key)] = self.found(array)
+                found.nodes = nodes
+                self.places[place_key(container, kind, key)] = change
+            self.fields = _NOTHING
+
+    def field(self, place: int) -> Any:
+        """What a plain field holds after it."""
+        return self.fields[place][0] if place in self.fields else self.call.given.leaves[place]
 
     def depends(self, nodes: Sequence[core.Node], changed: Sequence[core.Node], since: int) -> bool:
         """Whether any of what the function has made depends on the elements that it was called for: on arguments, or
@@ -202,7 +222,7 @@ class Joint:
     ``computed``, one after the other.
     """
 
-    __slots__ = ("arrays", "changed", "effects", "given", "lanes", "made", "new", "nodes", "orders", "places",
+    __slots__ = ("arrays", "changed", "effects", "fields", "given", "lanes", "made", "new", "nodes", "orders", "places",
                  "removed", "spent")
 
     def __init__(self, words: Words, given: Given, effects: Sequence[Effects], results: Results,
@@ -218,6 +238,10 @@ class Joint:
             computed or not is_version(primal(node)))})
         self.arrays: dict[Any, tuple[Any, int, core.Node]] = {}
         self.places: dict[Any, _Place] = {}
+        #: Plain fields that some functions let hold other arrays: the places of leaves, their first nodes, and how
+        #: many they have.
+        exchanged = {place for each in effects for place in each.fields}
+        self.fields = [each for each in given.spec.positions() if each[0] in exchanged] if exchanged else _EMPTY
         #: New places that hold what one function has put there for all elements, since it depends on none; or what
         #: nobody can use.
         self.new: list[Change] = []
@@ -279,6 +303,8 @@ class Joint:
         """What all of it was."""
         found = [self.nodes[position] for position in self.changed]
         found += [before for *_, before in self.arrays.values()]
+        for _, first, count in self.fields:
+            found += self.nodes[first:first + count]
         return found + [node for place in self.places.values() for node in place.before]
 
     def after(self, number: int) -> list[core.Node]:
@@ -288,6 +314,9 @@ class Joint:
         for key, (array, position, before) in self.arrays.items():
             left = each.left_in(array)
             found.append(each.arrays[key][3] if key in each.arrays else before if left is None else left[position])
+        for field, first, count in self.fields:
+            found += each.fields[field][1] if field in each.fields else [
+                each.changed.get(position, each.call.nodes[position]) for position in range(first, first + count)]
         for place in self.places.values():
             found += place.nodes(place.after[number])
         return found
@@ -298,9 +327,7 @@ class Joint:
         for place, first, count in self.given.spec.positions():
             for position in range(first, first + count):
                 node = next(values) if position in self.changed else self.spent.get(position, versions.get(position))
-                if node is not None and place in self.given.values:
-                    self.given.exchange(place, position - first, node)
-                elif node is not None:
+                if node is not None:
                     store_result(self.given.leaves[place], position - first, node, None, self.lanes,
                                  whole and position in self.changed)
                     if call_.copies:
@@ -310,6 +337,10 @@ class Joint:
             call_.touched = set()
         for array, position, _ in self.arrays.values():
             store_result(array, position, next(values), None, self.lanes, whole)
+        for place, _, count in self.fields:
+            leaf = wrap(type(self.given.leaves[place]), [next(values) for _ in range(count)])
+            self.made[tuple([id(each.field(place)) for each in self.effects])] = leaf
+            self.given.fields.set(place, leaf)  # type: ignore[union-attr]
         for entry in self.places.values():
             entry.write([next(values) for _ in entry.before], self.made)
         for change in self.new:
@@ -321,6 +352,7 @@ class Joint:
 
     def restore(self) -> None:
         """Let places hold what they held before."""
+        self.given.put()
         restore([*self.removed, *[place.change for place in self.places.values()]])
 
 

@@ -41,7 +41,7 @@ from .._trees.contents import read_place, write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases, Made
-from .called import Call, filled
+from .called import Call, filled, keep_numbers
 from .given import Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple, spent
 from .places import Change, are_others, difference_at, is_kept_by_class, is_spent, place_key, reorder, restore, words_of
@@ -78,7 +78,7 @@ class _Objects:
     def __init__(self, given: Given, names: Sequence[str], strict: bool) -> None:
         self.first = given
         self.given = given
-        given.forget_values()
+        given.forget_fields()
         self.names = names
         self.strict = strict
         #: Later nodes have larger ids.
@@ -250,9 +250,10 @@ class _Objects:
         self.last = value, leaves, call
         call.nodes = []
         if self.given.spec.holds_numbers():
-            self.given.keep_numbers(leaves, call.arrays)
+            keep_numbers(self.given, leaves, call.arrays)
         if not self.given.plain:
             self.given = Given(FUNCTION, call.owner(value), self.first.spec)
+            self.given.forget_fields()
             self.given.nodes = []
         return before, results, after
 

@@ -4,6 +4,7 @@ from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport traced_elsewhere
 from drjit._access.store cimport Journal, store_same
 from drjit._base.handle cimport Handle, held, is_flat
+from drjit._control.fields cimport Fields
 from drjit._control.snapshot cimport Snapshot, is_closed, snapshot
 from drjit._trees.contents cimport attributes_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
@@ -28,11 +29,13 @@ cdef class Given:
     cdef public bint plain
     cdef public bint simple
     cdef public bint adorned
-    cdef public dict values
-    cpdef find_values(self)
-    cpdef put(self, list arrays)
-    cpdef list settled(self, list arrays)
+    cdef public Fields fields
+    cpdef find_fields(self)
+    cpdef forget_fields(self)
+    cpdef put(self)
     cpdef tuple made_of(self, list arrays)
+    cpdef Snapshot known_by(self, object function, bint data=*)
+    cpdef bint is_closed(self, object function) except -1
     cdef public int apart
     @cython.locals(place=cython.Py_ssize_t, leaf=Handle)
     cpdef bint is_apart(self) except -1
@@ -58,6 +61,8 @@ cdef class as_before:
     cdef public Snapshot snapshot
 
 
+@cython.locals(inner=TreeSpec)
+cdef tuple _with_arrays(tuple value, TreeSpec spec, list arrays, Py_ssize_t place)
 @cython.locals(place=cython.Py_ssize_t)
 cpdef Py_ssize_t place_among(list leaves, object leaf) except -2
 @cython.locals(known=dict)

@@ -1,15 +1,11 @@
-"""What functions of constructs are given: the arguments of branches and calls, the state of loops.
-
-Generators of random numbers are values: nobody else knows their arrays, which they exchange instead of changing them.
-So what a function has made of one is seen by looking at its arrays, and takes no search for who holds these.
-"""
+"""What functions of constructs are given: the arguments of branches and calls, the state of loops."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Container, Iterator, Sequence
-from types import MemberDescriptorType, TracebackType
+from collections.abc import Callable, Container, Iterator, Sequence
+from types import TracebackType
 from typing import Any
 
 import drjit_core as core
@@ -18,12 +14,11 @@ from drjit_core import traced_elsewhere
 from .._access.store import Journal, noted, owner_of, settled, store_same
 from .._base.array import DERIVED, ArrayBase
 from .._base.handle import is_flat
-from .._base.weak import remembered
-from .._promotion.promote import wrap
-from .._trees.classes import is_copied, is_frozen
-from .._trees.kinds import about, is_own
+from .._trees.classes import is_copied
+from .._trees.kinds import about
 from .._trees.pytree import TreeSpec, flatten_nodes
-from .snapshot import snapshot
+from .fields import Fields, setters_of
+from .snapshot import Snapshot, is_closed, snapshot
 
 __all__ = ["Given", "as_before", "first_places", "place_among", "places_of"]
 
@@ -39,8 +34,8 @@ _FEW = 48
 class Given:
     """The arguments of a construct: a tree of arrays and other objects."""
 
-    __slots__ = ("adorned", "apart", "function", "guessed", "leaves", "lent", "nodes", "numbers", "plain", "simple",
-                 "spec", "tree", "values")
+    __slots__ = ("adorned", "apart", "fields", "function", "guessed", "leaves", "lent", "nodes", "numbers", "plain",
+                 "simple", "spec", "tree")
 
     def __init__(self, function: str, tree: Any, spec: TreeSpec | None = None) -> None:
         self.function = function
@@ -67,70 +62,50 @@ class Given:
         self.adorned = bool(DERIVED) and bool([leaf for leaf in self.leaves if isinstance(leaf, ArrayBase) and about(
             type(leaf)).has_more])
         self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves) and not self.adorned
-        #: Generators of random numbers are values, whose arrays nobody else knows: of the place of each of these, the
-        #: generator and the name of its attribute.
-        self.values: dict[int, tuple[Any, str]] = _NOTHING
+        #: What the arrays are in, if that is nothing but tuples and plain fields, which takes no search for who holds
+        #: these.
+        self.fields: Fields | None = None
+        #: Whether there is nothing but arrays, or arrays in such a tree.
+        self.simple = self.plain
         if not self.plain and not self.adorned and self.spec.cls is tuple:
-            self.find_values()
-        #: Whether there is nothing but arrays and such values.
-        self.simple = self.plain or bool(self.values)
+            self.find_fields()
 
-    def find_values(self) -> None:
-        """See whether there is nothing but arrays and values, each once."""
-        if self.spec.shape or len(self.spec.traced()) < len(self.leaves):
+    def find_fields(self) -> None:
+        """See whether there is nothing but plain fields, and each array once."""
+        if len(self.spec.traced()) < len(self.leaves) or self.spec.has_tensors():
             return
-        found, seen, place = dict[int, tuple[Any, str]](), set[int](), 0
-        for entry, spec in zip(self.tree, self.spec.children or (), strict=True):
-            if spec.children is None:
-                place += 1
-                continue
-            names = values_of(entry)
-            if not names or id(entry) in seen:
-                return
-            seen.add(id(entry))
-            for name in names:
-                found[place] = entry, name
-                place += 1
-        self.values = found
+        fields = Fields(self.leaves)
+        if fields.add(self.tree, self.spec, 0, set()) < 0:
+            return
+        self.fields, self.simple = fields, True
+        if not self.is_apart():
+            self.forget_fields()
 
-    def forget_values(self) -> None:
-        """Take values for what they are: containers, which hold other arrays if they change."""
-        self.values, self.simple = _NOTHING, self.plain
+    def forget_fields(self) -> None:
+        """Take the tree for one of any kind."""
+        self.fields, self.simple, self.apart = None, self.plain, -1
 
-    def put(self, arrays: Sequence[Any]) -> None:
-        """Let values consist of some arrays, of which there is one for each leaf."""
-        for place, (entry, name) in self.values.items():
-            setattr(entry, name, arrays[place])
+    def put(self) -> None:
+        """Let fields hold what they held."""
+        if self.fields is not None:
+            self.fields.put(self.leaves)
 
-    def settled(self, arrays: list[Any]) -> list[Any]:
-        """Arrays, one for each leaf, with what values have exchanged theirs for: these themselves if there is nothing.
-        """
-        found = arrays
-        for place, (entry, name) in self.values.items():
-            now = getattr(entry, name)
-            if now is not arrays[place]:
-                found = arrays.copy() if found is arrays else found
-                found[place] = now
-        return found
-
-    def exchange(self, place: int, position: int, node: core.Node) -> None:
-        """Let a value have another array in the place of one, of which one node is another one."""
-        entry, name = self.values[place]
-        before = getattr(entry, name)
-        nodes = list(before._nodes())
-        nodes[position] = node
-        setattr(entry, name, wrap(type(before), nodes))
-
-    def made_of(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments, of simple ones, with other arrays: values consist of these until they get others."""
-        if self.plain:
+    def made_of(self, arrays: list[Any]) -> tuple[Any, ...]:
+        """The arguments, of simple ones, with other arrays: fields hold these until they get others."""
+        if self.fields is None:
             return tuple(arrays)
-        self.put(arrays)
-        found, place = list[Any](), 0
-        for entry, spec in zip(self.tree, self.spec.children or (), strict=True):
-            found.append(arrays[place] if spec.children is None else entry)
-            place += 1 if spec.children is None else len(spec.children)
-        return tuple(found)
+        self.fields.put(arrays)
+        return _with_arrays(self.tree, self.spec, arrays, 0)
+
+    def known_by(self, function: Callable[..., Any], data: bool = False) -> Snapshot | None:
+        """What a function knows besides arguments, of simple ones: what it finds by way of their classes, too."""
+        if self.fields is None or not self.fields.classes or is_closed(function) and self.fields.is_all_of(function):
+            return snapshot(None, function, (), data)
+        return snapshot(self.fields.classes, function, (), data)
+
+    def is_closed(self, function: Callable[..., Any]) -> bool:
+        """Whether a function knows nothing but arguments, of simple ones, and what never changes."""
+        return is_closed(function) and (self.fields is None or self.fields.is_all_of(function))
 
     def place_of(self, leaf: Any) -> int:
         """The first place of a leaf; -1 if it has none."""
@@ -213,10 +188,17 @@ class Given:
         return found
 
 
-def values_of(value: Any) -> tuple[str, ...]:
-    """The names of the arrays that an object consists of, if it is a value: nobody else knows these."""
-    cls = type(value)
-    return getattr(cls, "_dr_value", ()) if is_own(cls.__module__) else ()
+def _with_arrays(value: tuple[Any, ...], spec: TreeSpec, arrays: list[Any], place: int) -> tuple[Any, ...]:
+    """A tuple with other arrays, from a place on; what else is in it is the same."""
+    found = []
+    for entry, inner in zip(value, spec.children or (), strict=True):
+        if inner.children is None:
+            found.append(arrays[place])
+            place += 1
+        else:
+            found.append(_with_arrays(entry, inner, arrays, place) if inner.cls is tuple else entry)
+            place += len(inner.traced())
+    return tuple(found)
 
 
 def place_among(leaves: Sequence[Any], leaf: Any) -> int:
@@ -286,16 +268,5 @@ def _runs_code(spec: TreeSpec) -> bool:
 
 def _has_setters(cls: type, fields: tuple[Any, ...]) -> bool:
     """Whether objects of a class make something of what is assigned to fields, or of others that are like them."""
-    found = _setters(cls)
+    found = setters_of(cls)
     return found is None or not found.isdisjoint(fields)
-
-
-@remembered
-def _setters(cls: type) -> frozenset[str] | None:
-    """The fields of which objects of a class make something when they are assigned; ``None`` if that may be any."""
-    if hasattr(cls, "__drjit_rebuild__"):
-        return frozenset() if cls.__module__.partition(".")[0] == "drjit" else None
-    if not is_frozen(cls) and cls.__setattr__ is not object.__setattr__:  # type: ignore[comparison-overlap]
-        return None
-    return frozenset([name for base in cls.__mro__ for name, value in vars(base).items()
-                      if hasattr(type(value), "__set__") and type(value) is not MemberDescriptorType])

@@ -15,6 +15,7 @@ from drjit._control.snapshot cimport Snapshot, is_closed, snapshot
 from drjit._control.state cimport mask_of, shape_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
+cdef int EXCHANGED, OTHERWISE, SAME
 cdef dict _NOTHING
 cdef list _EMPTY
 cdef frozenset _NO_MEMORY
@@ -64,6 +65,8 @@ cdef class SymbolicLoop(Functions):
     cpdef begin(self, list variables)
     @cython.locals(before=list, now=list, position=cython.Py_ssize_t)
     cpdef end(self)
+    cpdef require_same_fields(self, list arrays)
+    cpdef require_plain(self, Call call, object returned)
     cpdef bint returns_all(self, Call call, list final) except -1
     @cython.locals(known=Snapshot)
     cpdef Snapshot known_before(self)

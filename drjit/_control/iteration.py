@@ -26,12 +26,13 @@ from .aliases import Aliases, defaults
 from .attempts import retried
 from .called import Call, filled
 from .entries import Late
+from .fields import EXCHANGED, OTHERWISE, SAME, NotPlain
 from .given import Given
 from .outside import NEVER, Variables, are_used, presumed, remember
 from .places import Change, place_key, words_of
-from .refilling import objects_of
+from .refilling import container_pairs, objects_of
 from .shapes import Reshaped, Shapes
-from .snapshot import Snapshot, is_closed, snapshot
+from .snapshot import Snapshot, snapshot
 from .state import difference_of, mask_of, no_mask, shape_of
 from .wording import Words, name_in_program, require_data, require_started, require_variables
 
@@ -71,7 +72,7 @@ class SymbolicLoop:
         if not self.given.simple:  # which functions are given the class with
             given.lent = given.guessed = defaults(given)
         #: What the body knows before the loop, until it has been called.
-        self.known = snapshot(None, body, (), True)
+        self.known = given.known_by(body, True) if given.simple else snapshot(None, body, (), True)
         #: Arrays that the body may change, and what is remembered if it does not: see :func:`presumed`.
         self.arrays: list[Any] = _EMPTY
         self.settings: tuple[Any, ...] = ()
@@ -84,7 +85,7 @@ class SymbolicLoop:
         #: were and are.
         self.apart: list[tuple[ArrayBase, list[int], list[core.Node], list[core.Node]]] = _EMPTY
         #: Whether the condition knows nothing but arrays, which it is given.
-        self.is_blind = self.given.simple and self.shapes is None and is_closed(cond)
+        self.is_blind = self.given.simple and self.shapes is None and given.is_closed(cond)
         #: What the body returned, its leaves, and the call that it did so in.
         self.returned: Any = None
         self.final: list[Any]
@@ -109,7 +110,7 @@ class SymbolicLoop:
                 results = retried(self, _WORDS, around,
                                   "the state, and what the body of this symbolic loop computes and writes by index")
                 break
-            except Reshaped:
+            except (NotPlain, Reshaped):
                 if self.given.lent:
                     outermost.lent = outermost.lent | {self.where(): self.given.lent}
                 self.clear()
@@ -224,8 +225,8 @@ class SymbolicLoop:
             changes: list[Change] = []
             try:
                 value = self.applied(self.cond, call)
-                if self.given.values:
-                    self.require_same_values(call.arrays)
+                if self.given.fields is not None:
+                    self.require_same_fields(call.arrays)
                 if self.journal.entries:
                     self.require_pure(call)
                 self.tested = test = condition_of(value)
@@ -250,8 +251,8 @@ class SymbolicLoop:
         try:
             arrays = self.given.spec.fresh(variables, self.given.leaves)
             value = self.cond(*self.given.made_of(arrays))
-            if self.given.values:
-                self.require_same_values(arrays)
+            if self.given.fields is not None:
+                self.require_same_fields(arrays)
             if self.journal.entries:
                 call = self.call(variables, self.cond)
                 call.arrays = arrays
@@ -260,8 +261,7 @@ class SymbolicLoop:
             self.lanes = shape_of(value, self.given.spec)
             return with_lanes(test, test.size)
         finally:
-            if self.given.values:
-                self.given.put(self.given.leaves)
+            self.given.put()
             self.journal.roll_back()
 
     def require_pure(self, call: Call) -> None:
@@ -277,14 +277,18 @@ class SymbolicLoop:
                     f"{FUNCTION}(): the condition of this symbolic loop changes {name}. A condition only looks at what "
                     "it is given: change arrays in the body, or run the loop with mode='evaluated'.")
 
-    def require_same_values(self, arrays: list[Any]) -> None:
-        """Refuse a condition that draws random numbers of the state, given what generators consisted of."""
-        for place, (array, now) in enumerate(zip(arrays, self.given.settled(arrays), strict=True)):
-            if now is not array:
-                raise SymbolicValue(
-                    f"{FUNCTION}(): the condition of this symbolic loop changes the state variable "
-                    f"'{self.given.spec.paths(self.names)[place]}'. A condition only looks at what it is given: change "
-                    "that in the body, or run the loop with mode='evaluated'.")
+    def require_same_fields(self, arrays: list[Any]) -> None:
+        """Refuse a condition that lets plain fields hold something else, given what they held."""
+        fields = self.given.fields
+        if fields is None or fields.changed(arrays) == SAME:
+            return
+        place = next(iter(fields.exchanged), -1)
+        what = "the containers of the state" if place < 0 else \
+            f"the state variable '{self.given.spec.paths(self.names)[place]}'"
+        fields.restore()
+        raise SymbolicValue(
+            f"{FUNCTION}(): the condition of this symbolic loop changes {what}. A condition only looks at what it is "
+            "given: change that in the body, or run the loop with mode='evaluated'.")
 
     def require_same_places(self, changes: Sequence[Change]) -> None:
         """Refuse a condition that has put arrays in places."""
@@ -307,6 +311,8 @@ class SymbolicLoop:
             try:
                 results = self.called_body(call, variables)
             except BaseException:
+                if self.given.fields is not None:
+                    self.given.fields.restore()
                 call.leave(None, (), True)
                 raise
             finally:
@@ -372,7 +378,7 @@ class SymbolicLoop:
         if known is None or not self.given.simple or self.given.lent or \
                 self.variables is not None and self.variables.is_found_elsewhere():
             return None
-        return None if not is_closed(self.cond) and known.changes() else known
+        return None if not self.given.is_closed(self.cond) and known.changes() else known
 
     def applied(self, function: Callable[..., Any], call: Call) -> Any:
         """What a function of the user returns; sizes that do not go together may be due to shapes that were assumed."""
@@ -389,9 +395,9 @@ class SymbolicLoop:
         if self.returned is not None and self.settings and not self.arrays:  # it may change what is not presumed
             remember(self.settings, NEVER)
         returned = require_tuple(self.applied(self.body, call), len(names))
-        if given.values:
-            call.arrays = given.settled(call.arrays)
         results, final, after = flattened(returned, self.spec, names)
+        if given.fields is not None:
+            self.require_plain(call, returned)
         if any_vertex():
             call.keep_derivatives(results, final)
         if self.shapes is not None:
@@ -442,6 +448,24 @@ class SymbolicLoop:
                                                                results, self.tested)
         return results + others
 
+    def require_plain(self, call: Call, returned: Any) -> None:
+        """Trace the loop again if the body has changed containers in another way than by exchanging the arrays in
+        those that it has returned where they were."""
+        given, fields = self.given, self.given.fields
+        assert fields is not None
+        found = fields.changed(call.arrays)
+        if found == EXCHANGED:
+            same = {id(before) for before, after, _ in container_pairs(given.tree, returned, given.spec)
+                    if before is after}
+            if [place for place in fields.exchanged if id(fields.where(place)[0]) not in same]:
+                found = OTHERWISE
+        if found == OTHERWISE:
+            fields.restore()
+            given.forget_fields()
+            given.lent = given.guessed = defaults(given)
+            self.is_blind = False
+            raise NotPlain
+
     def require_left_alone(self, call: Call, results: list[core.Node]) -> None:
         """Refuse arrays that the body uses, and other threads, which it may have started, have changed meanwhile: once,
         and not in each iteration."""
@@ -457,9 +481,6 @@ class SymbolicLoop:
         """Whether all arrays that the body has changed in place, or exchanged, are state, which it has returned, and
         finds nowhere else."""
         leaves = self.given.leaves
-        if self.given.values:
-            if [place for place in self.given.values if final[place] is not call.arrays[place]] and call.changed():
-                return False
         for array, _, _ in self.journal.entries.values():
             place = call.original(array)
             if place < 0 or final[place] is not array or leaves[place]._o is not None or views(leaves[place]) or \

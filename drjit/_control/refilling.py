@@ -13,7 +13,7 @@ from .._base.array import ArrayBase
 from .._trees.classes import is_copied, kind_of, put_entry
 from .._trees.contents import attributes_of
 from .._trees.kinds import is_own
-from .._trees.pytree import TreeSpec, children, construct, extras
+from .._trees.pytree import TreeSpec, children, construct, extras, fields_at_once
 from .places import Change
 
 __all__ = ["as_left", "become", "container_pairs", "containers_of", "items_of", "objects_of", "refilled",
@@ -63,10 +63,13 @@ def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], owner
     if spec.children is None:
         return next(leaves)
     made = {} if made is None else made
-    items = [dict(items_of(value)) if value.__class__ is values[0].__class__ else _NOTHING for value in values]
-    new = {key: next(leaves) if inner.children is None else refilled(
-               [entries.get(key) for entries in items], inner, leaves, owner, become, made)
-           for key, inner in zip(spec.keys if issubclass(spec.cls, dict) else items[0], spec.children, strict=True)}
+    items, keys = list[Any](), spec.keys or range(len(spec.children))
+    if issubclass(spec.cls, dict) or [True for inner in spec.children if inner.children is not None]:
+        items = [dict(items_of(value)) if value.__class__ is values[0].__class__ else _NOTHING for value in values]
+    new = dict[Any, Any]()
+    for position, inner in enumerate(spec.children):
+        new[keys[position]] = next(leaves) if inner.children is None else refilled(
+            [entries.get(keys[position]) for entries in items], inner, leaves, owner, become, made)
     container = owner(values, spec)
     if issubclass(spec.cls, dict):  # whose entries may be in another order
         new = {key: new[key] for key in items[0]}
@@ -129,7 +132,9 @@ def containers_of(value: Any, found: set[int] | None = None) -> set[int]:
 
 
 def items_of(value: Any) -> list[tuple[Any, Any]]:
-    return children(value) or []
+    """Keys and children of a container; nothing of others."""
+    names = fields_at_once(type(value))
+    return children(value) or [] if names is None else [(name, getattr(value, name)) for name in names]
 
 
 def write_entries(container: Any, entries: dict[Any, Any]) -> None:

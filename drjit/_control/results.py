@@ -180,9 +180,7 @@ def kept_of(place: int, returned: Sequence[Returned], calls: Sequence[Call], giv
     if given is None:
         called = calls[len(returned) - 1]
         given = called.given
-    if same or origin not in given.values:
-        return array if same else given.leaves[origin]
-    return None
+    return array if same else given.leaves[origin]
 
 
 def _where(called: core.Node, result: core.Node, width: int) -> core.Node:

@@ -55,7 +55,7 @@ class Sides:
     def __init__(self, words: Words, given: Given, functions: Sequence[Callable[..., Any]], labels: Sequence[str],
                  named: bool, results: Results) -> None:
         self.words, self.given, self.functions, self.labels = words, given, functions, labels
-        given.forget_values()
+        given.forget_fields()
         self.named, self.results = named, results
         #: Later nodes have larger ids.
         self.since = core.nothing(core.VarType.Bool.value).id

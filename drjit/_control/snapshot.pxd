@@ -65,6 +65,7 @@ cdef class Snapshot:
     cdef object content(self, Py_ssize_t position)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, count=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict, variables=dict, slots=tuple)
     cpdef list changes(self)
+    cpdef bint is_unchanged(self) except -1
     @cython.locals(held=list, kind=cython.int, position=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict)
     cpdef bint refresh(self) except -1
     cpdef list undo(self, object counts=*)

@@ -285,6 +285,19 @@ class Snapshot:
             if kind == DICT and refers(key):
                 todo.append(key)
 
+    def add_entries_of(self, held: list[Any]) -> None:
+        """Note what containers held that had nothing but arrays and each other."""
+        position = len(self.held)
+        self.held, self.index = self.held + held, _NOTHING
+        while position < len(self.held):
+            self.seen.add(id(self.held[position]))
+            position += 3 if self.held[position + 1] == LIST else 3 + self.held[position + 2]
+
+    def is_unchanged(self) -> bool:
+        """Whether everything is as it was, as far as that is known of what there is."""
+        return not (self.data or self.passed or self.showing or self.keeping or self.caches or self.changes()) and \
+            self.same and not self.waiting and not self.begun
+
     def add_data(self, value: Any) -> None:
         """Note what something holds that is no place, where that must not change."""
         if self.traced and is_small(value):

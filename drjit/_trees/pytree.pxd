@@ -3,7 +3,7 @@ cimport cython
 from drjit_core.ir.node cimport Node
 from drjit._base.handle cimport Handle, fresh_array, held
 
-cdef dict _of_type, _of_types
+cdef dict _of_type, _of_types, _by_fields
 
 
 cdef class TreeSpec:
@@ -46,6 +46,8 @@ cdef class TreeSpec:
     cpdef _collect_attributes(self, list found)
 
 
+@cython.locals(known=tuple)
+cpdef object fields_at_once(object cls)
 @cython.locals(spec=TreeSpec)
 cdef TreeSpec _flatten(object value, object function, list found, set path, bint whole)
 @cython.locals(spec=TreeSpec, found=list)

@@ -13,6 +13,7 @@ a ``RecursionError``.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections import deque
@@ -24,6 +25,7 @@ import drjit_core as core
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.handle import fresh_array, held
+from .._base.weak import note
 from .classes import (
     attributes,
     children,
@@ -37,9 +39,9 @@ from .classes import (
 )
 from .holders import array_within, beside_entries, passed_over
 
-__all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "extras", "field_types", "flatten",
-           "flatten_nodes", "is_pytree", "joint_shape", "known_leaves", "leaves", "resized", "transform",
-           "transform_known", "walk"]
+__all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "extras", "field_types",
+           "fields_at_once", "flatten", "flatten_nodes", "is_pytree", "joint_shape", "known_leaves", "leaves",
+           "resized", "transform", "transform_known", "walk"]
 
 
 class Difference(NamedTuple):
@@ -275,6 +277,14 @@ class TreeSpec:
         if self.shape or self.prototype is not None and value is not self.prototype or cls is not dict and \
                 kind_of(cls) is not None:
             return False
+        keys = fields_at_once(cls)
+        if keys is not None:
+            if len(keys) != len(entries):
+                return False
+            for position, key in enumerate(keys):
+                if key != self.keys[position] or not entries[position].take(getattr(value, key), found):
+                    return False
+            return True
         items = children(value)
         if items is None or len(items) != len(entries):
             return False
@@ -512,6 +522,9 @@ _of_type: dict[type, TreeSpec] = {}
 #: Those of tuples of such arrays, by the types of the latter.
 _of_types: dict[tuple[type, ...], TreeSpec] = {}
 _MOST_TYPES = 1024
+#: The names of the fields of data classes, by the ids of classes; ``None`` of those that have others, if any; none of
+#: those that say themselves what is in them.
+_by_fields: dict[int, tuple[Any]] = {}
 
 
 def flatten(value: Any, function: str, *, whole: bool = False) -> tuple[list[Any], TreeSpec]:
@@ -533,22 +546,41 @@ def _flatten(value: Any, function: str, found: list[Any], path: set[int], whole:
         if spec is None:
             spec = _of_type[cls] = TreeSpec(cls)
         return spec
+    keys: tuple[Any, ...] = ()
+    more: tuple[Any, ...] = ()
+    entries: Iterable[Any] = value
     if cls is list or cls is tuple:
-        keys: tuple[Any, ...] = ()
-        entries: Iterable[Any] = value
+        pass
     elif cls is dict:
         keys, entries = tuple(value), value.values()
+    elif (names := fields_at_once(cls)) is not None:
+        keys, entries = tuple(names), [getattr(value, name) for name in names]
     else:
         items = None if whole and is_foreign_array(value) else children(value)
         if items is None:
             found.append(value)
             return TreeSpec(cls)
-        keys, entries = tuple([key for key, _ in items]), [entry for _, entry in items]
+        keys, entries, more = tuple([key for key, _ in items]), [entry for _, entry in items], extras(value)
     _enter(value, function, path)
     specs = tuple([_flatten(entry, function, found, path, whole) for entry in entries])
     path.discard(id(value))
-    more = () if cls is list or cls is tuple or cls is dict else extras(value)
     return TreeSpec(cls, more, keys, specs, value if hasattr(cls, "__drjit_children__") else None)
+
+
+def fields_at_once(cls: type) -> Any:
+    """The names of the fields of a class that :func:`children` takes apart by these alone; ``None`` of others."""
+    known = _by_fields.get(id(cls))
+    if known is None:
+        names: Any = None
+        if hasattr(cls, "__drjit_children__") or issubclass(cls, (ArrayBase, type)):
+            names = ()
+        elif dataclasses.is_dataclass(cls) and kind_of(cls) is None:
+            names = tuple([field.name for field in dataclasses.fields(cls)])
+        known = note(_by_fields, cls, (names,))
+    if known[0] == ():
+        return None
+    struct = getattr(cls, "DRJIT_STRUCT", None)
+    return struct if struct.__class__ is dict else known[0]
 
 
 def flatten_nodes(value: Any, function: str,

@@ -1,0 +1,16 @@
+cimport cython
+
+from drjit._trees.contents cimport attributes_of
+from drjit._trees.kinds cimport is_own
+from drjit._trees.pytree cimport TreeSpec, fields_at_once
+
+
+cdef inline Py_ssize_t id(object value):  # without an event for audits
+    return <Py_ssize_t> <void*> value
+
+cdef dict _NOTHING
+
+
+cpdef list items_of(object value)
+@cython.locals(inner=TreeSpec, items=list, new=dict, position=cython.Py_ssize_t)
+cpdef object refilled(object values, TreeSpec spec, object leaves, object owner, object become, dict made=*)
