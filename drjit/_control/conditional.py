@@ -38,7 +38,7 @@ def branch(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
     before = standing()
     try:
         given = Given(FUNCTION, args)
-        if given.spec.is_flat:
+        if given.simple:
             return _joined(given, _mask(cond), cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict,
                            fill, sides)
         with as_before(given):
@@ -74,7 +74,7 @@ def _check(args: Any, true_fn: Any, false_fn: Any, arg_labels: Any, rv_labels: A
 def _check_labels(name: str, labels: Any) -> None:
     if type(labels) is not tuple or labels:
         if isinstance(labels, str) or not isinstance(labels, Sequence) or \
-                not all(isinstance(entry, str) for entry in labels):
+                [entry for entry in labels if not isinstance(entry, str)]:
             raise TypeError(f"{FUNCTION}(): '{name}' must be a sequence of strings, found {describe(labels)} "
                             f"({labels!r}).")
 

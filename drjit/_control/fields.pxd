@@ -2,7 +2,7 @@ cimport cython
 
 from drjit._base.handle cimport Handle, is_younger
 from drjit._control.snapshot cimport is_closed, names_of
-from drjit._trees.contents cimport attributes_in_dict, write_place
+from drjit._trees.contents cimport attributes_in_dict
 from drjit._trees.kinds cimport About, about, is_own
 from drjit._trees.pytree cimport TreeSpec
 
@@ -12,7 +12,7 @@ cdef inline Py_ssize_t id(object value):  # without an event for audits
 
 cdef int DICT, LIST, OBJECT, _ELSEWHERE, _IN_DICT, _IN_SLOTS, _IN_VALUE
 cdef dict _NOTHING
-cdef frozenset _FINDS_CLASSES
+cdef frozenset FINDS_CLASSES
 
 
 @cython.freelist(8)
@@ -36,6 +36,7 @@ cdef class Fields:
     cpdef Py_ssize_t add(self, object value, TreeSpec spec, Py_ssize_t place, set seen) except -2
     @cython.locals(holder=_Holder, keys=tuple, places=list, number=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cpdef put(self, list arrays)
+    @cython.locals(holder=_Holder, number=cython.Py_ssize_t)
     cpdef set(self, Py_ssize_t place, object array)
     cpdef tuple where(self, Py_ssize_t place)
     @cython.locals(holder=_Holder, keys=tuple, places=list, kind=cython.int, number=cython.Py_ssize_t, place=cython.Py_ssize_t)

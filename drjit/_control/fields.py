@@ -19,10 +19,10 @@ from .._base.array import ArrayBase
 from .._base.handle import is_younger
 from .._base.weak import remembered
 from .._trees.classes import is_frozen
-from .._trees.contents import attributes_in_dict, write_place
+from .._trees.contents import attributes_in_dict
 from .._trees.kinds import DICT, LIST, MISSING, OBJECT, about, is_own
 from .._trees.pytree import TreeSpec
-from .snapshot import COMPUTES_ATTRIBUTES, is_closed, names_of
+from .snapshot import FINDS_CLASSES, is_closed, names_of
 
 __all__ = ["EXCHANGED", "OTHERWISE", "SAME", "Fields", "NotPlain", "setters_of"]
 
@@ -31,8 +31,6 @@ SAME, EXCHANGED, OTHERWISE = range(3)
 #: Where objects of a class keep their fields: elsewhere than in plain attributes, in a dictionary, in slots; where
 #: values do, of which nobody else knows the arrays.
 _ELSEWHERE, _IN_DICT, _IN_SLOTS, _IN_VALUE = range(4)
-#: By what functions find the class of an object.
-_FINDS_CLASSES: frozenset[str] = COMPUTES_ATTRIBUTES | {"type", "__class__", "super", "isinstance"}
 
 _NOTHING: dict[int, Any] = {}
 
@@ -145,7 +143,10 @@ class Fields:
     def set(self, place: int, array: Any) -> None:
         """Let the field that a leaf is in hold an array."""
         holder, number = self.owners[place]
-        write_place(holder.container, holder.kind, holder.keys[number], array)
+        if holder.table is None:
+            object.__setattr__(holder.container, holder.keys[number], array)
+        else:
+            holder.table[holder.keys[number]] = array
 
     def where(self, place: int) -> tuple[Any, int, Any]:
         """The place of a leaf: a container, what it is, and the key."""
@@ -229,7 +230,7 @@ class Fields:
         if type(function) is not FunctionType:
             return False
         names = names_of(code_of(function))
-        if not _FINDS_CLASSES.isdisjoint(names):
+        if not FINDS_CLASSES.isdisjoint(names):
             return False
         fields = {key for holder in self.holders if holder.kind == OBJECT for key in holder.keys}
         for cls in self.classes:

@@ -12,5 +12,6 @@ cdef dict _NOTHING
 
 
 cpdef list items_of(object value)
-@cython.locals(inner=TreeSpec, items=list, new=dict, position=cython.Py_ssize_t)
+cdef list _entries(object values, object key)
+@cython.locals(inner=TreeSpec, entries=list, new=dict, position=cython.Py_ssize_t)
 cpdef object refilled(object values, TreeSpec spec, object leaves, object owner, object become, dict made=*)

@@ -63,16 +63,21 @@ def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], owner
     if spec.children is None:
         return next(leaves)
     made = {} if made is None else made
-    items, keys = list[Any](), spec.keys or range(len(spec.children))
-    if issubclass(spec.cls, dict) or [True for inner in spec.children if inner.children is not None]:
-        items = [dict(items_of(value)) if value.__class__ is values[0].__class__ else _NOTHING for value in values]
-    new = dict[Any, Any]()
+    keys, entries = spec.keys or range(len(spec.children)), list[Any]()
     for position, inner in enumerate(spec.children):
-        new[keys[position]] = next(leaves) if inner.children is None else refilled(
-            [entries.get(keys[position]) for entries in items], inner, leaves, owner, become, made)
+        entries.append(next(leaves) if inner.children is None else refilled(
+            _entries(values, keys[position]), inner, leaves, owner, become, made))
     container = owner(values, spec)
+    if spec.cls is tuple:
+        if container.__class__ is not tuple or len(container) != len(entries):
+            return tuple(entries)
+        for position, entry in enumerate(container):
+            if entry is not entries[position]:
+                return tuple(entries)
+        return container
+    new = dict(zip(keys, entries, strict=True))
     if issubclass(spec.cls, dict):  # whose entries may be in another order
-        new = {key: new[key] for key in items[0]}
+        new = {key: new[key] for key, _ in items_of(values[0])}
     if issubclass(spec.cls, tuple):
         same = container.__class__ is spec.cls and len(container) == len(new) and \
             all(map(operator.is_, container, new.values()))
@@ -96,6 +101,22 @@ def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], owner
         now, found = dict(items_of(container)), container
         write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
     made[key] = made[id(found)] = found, values  # which keeps them, and their identities
+    return found
+
+
+def _entries(values: Sequence[Any], key: Any) -> list[Any]:
+    """What trees have for a key; nothing where they are not of the first one's class, or have no such key."""
+    cls = type(values[0])
+    names, found = fields_at_once(cls), list[Any]()
+    for value in values:
+        if type(value) is not cls:
+            found.append(None)
+        elif cls is tuple or cls is list:
+            found.append(value[key] if key < len(value) else None)
+        elif names is not None:
+            found.append(getattr(value, key) if key in names else None)
+        else:
+            found.append(dict(items_of(value)).get(key))
     return found
 
 

@@ -96,7 +96,7 @@ def _run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: 
             mode = "scalar" if type(test) is bool else "symbolic" if current().flags & _SYMBOLIC_LOOPS or \
                 is_symbolic(FUNCTION, JitFlag.SymbolicLoops) else "evaluated"
         if mode != "scalar":
-            if given.spec.is_flat:
+            if given.spec.is_flat or given.simple and mode == "symbolic":
                 return _traced(given, cond, body, names, label, mode, strict,
                                None if max_iterations == -1 else max_iterations, compress, late, first)
             with as_before(given, mode == "evaluated"):

@@ -260,8 +260,11 @@ class Returned:
 
 def common_owner(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec) -> Any:
     """The container that all of several functions have returned; ``None`` if these are several."""
-    containers = {id(value): value for value in [call_.own(value) for call_, value in zip(calls, values, strict=True)]}
-    return containers.popitem()[1] if len(containers) == 1 else None
+    found = calls[0].own(values[0])
+    for number in range(1, len(values)):
+        if calls[number].own(values[number]) is not found:
+            return None
+    return found
 
 
 def _none(values: Sequence[Any], spec: TreeSpec) -> Any:

@@ -77,6 +77,7 @@ cpdef bint _sets_attributes(object code) except -1
 cpdef bint is_closed(object function, tuple within=*) except -1
 @cython.locals(known=About)
 cdef bint _is_fixed(object value, object function, tuple within) except -1
+cdef bint _is_fixed_class(object cls, object function, tuple within) except -1
 cpdef Snapshot snapshot(object tree, object function, object apart=*, bint data=*)
 @cython.locals(array=Handle)
 cdef _note_array(dict index, object value, object position)

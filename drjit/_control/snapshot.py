@@ -16,7 +16,7 @@ import gc
 import sys
 import warnings
 from collections.abc import Callable, Container, Sequence
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
 import drjit_core as core
@@ -79,7 +79,7 @@ from .._trees.kinds import (
 from .._trees.pytree import flatten_nodes
 from .places import Change, is_spent, reorder, restore, unshared
 
-__all__ = ["COMPUTES_ATTRIBUTES", "Snapshot", "is_closed", "names_of", "snapshot"]
+__all__ = ["COMPUTES_ATTRIBUTES", "FINDS_CLASSES", "Snapshot", "is_closed", "names_of", "snapshot"]
 
 #: So many containers are looked at; a warning tells if there are more.
 _MOST_CONTAINERS = 65536
@@ -109,6 +109,10 @@ _DEEPEST = 4
 _COMPUTES_VARIABLES = frozenset(("exec", "globals"))
 COMPUTES_ATTRIBUTES = frozenset((
     "__dict__", "__getattribute__", "attrgetter", "dir", "getattr", "hasattr", "methodcaller", "vars"))
+#: By what functions find the class of an object.
+FINDS_CLASSES: frozenset[str] = COMPUTES_ATTRIBUTES | {"type", "__class__", "super", "isinstance"}
+#: What describes the fields of classes, which have it as attributes, too.
+_DESCRIBES = frozenset(("__annotations__", "__dataclass_fields__", "__dataclass_params__"))
 #: What variables of optimisers make of what they consist of when they are asked.
 _COMPUTED = frozenset(("duals", "slope"))
 #: What functions of other frameworks have: frozen functions call them, and do not look at what these know.
@@ -835,12 +839,46 @@ def _is_fixed(value: Any, function: FunctionType, within: tuple[Any, ...]) -> bo
         return is_library(value)
     if isinstance(value, type):
         known = about(value)
-        return not known.is_users and not known.bases
+        return not known.is_users and not known.bases or not _sets_attributes(code_of(function)) and (
+            value in within or len(within) < _DEEPEST and _is_fixed_class(value, function, (*within, value)))
     if cls is FunctionType:
         return is_of_library(value) or not _sets_attributes(code_of(function)) and (
             value in within or len(within) < _DEEPEST and is_closed(value, (*within, function)))
     known = about(cls)
     return kind_at(value) == VALUE and not known.has_more and not isinstance(value, ArrayBase)
+
+
+def _is_fixed_class(cls: type, function: FunctionType, within: tuple[Any, ...]) -> bool:
+    """Whether nothing that a function does to objects of a class, which it refers to, changes anything else: all that
+    is in the class never changes, and its functions are closed, find no classes by way of objects, and do not set its
+    attributes."""
+    if type(cls) is not type:
+        return False
+    for base in about(cls).bases:
+        if not _is_fixed(base, function, within):
+            return False
+    for key, value in vars(cls).items():
+        kind = type(value)
+        if kind is MemberDescriptorType or kind is GetSetDescriptorType or key in _DESCRIBES:
+            continue
+        if kind is tuple or key == "DRJIT_STRUCT" and kind is dict:
+            for each in value if kind is tuple else value.values():
+                if not _is_fixed(each, function, within):
+                    return False
+            continue
+        if kind is not FunctionType and kind is not staticmethod and kind is not classmethod and kind is not property:
+            if not _is_fixed(value, function, within):
+                return False
+            continue
+        for each in _functions_of(value):
+            if each is None or each in within:
+                continue
+            if not is_closed(each, within):
+                return False
+            code = code_of(each)
+            if not FINDS_CLASSES.isdisjoint(names_of(code)) or kind is classmethod and _sets_attributes(code):
+                return False
+    return True
 
 
 def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any] = (),

@@ -221,10 +221,13 @@ class TreeSpec:
         """Which leaves are traced arrays, with their types, shapes, numbers of component nodes and dimensions of these.
         """
         if self._arrays is None:
-            self._arrays = [
-                (k, entry.cls, entry.shape, entry.node_count(), entry.cls._depth)
-                for k, entry in enumerate(self.leaf_specs())
-                if isinstance(entry.cls, type) and issubclass(entry.cls, ArrayBase) and entry.cls._dynamic]
+            self._arrays = []
+            if self.children is not None:
+                for k, entry in enumerate(self.leaf_specs()):
+                    for _, cls, shape, count, depth in entry.traced():
+                        self._arrays.append((k, cls, shape, count, depth))
+            elif isinstance(self.cls, type) and issubclass(self.cls, ArrayBase) and self.cls._dynamic:
+                self._arrays.append((0, self.cls, self.shape, self.node_count(), self.cls._depth))
             depths = [each[4] for each in self._arrays]
             self._tensors = bool(depths) and min(depths) < 0
             if self.is_flat and depths == [0] * len(self.children or ()):
@@ -561,7 +564,9 @@ def _flatten(value: Any, function: str, found: list[Any], path: set[int], whole:
             found.append(value)
             return TreeSpec(cls)
         keys, entries, more = tuple([key for key, _ in items]), [entry for _, entry in items], extras(value)
-    _enter(value, function, path)
+    if id(value) in path:
+        _enter(value, function, path)
+    path.add(id(value))
     specs = tuple([_flatten(entry, function, found, path, whole) for entry in entries])
     path.discard(id(value))
     return TreeSpec(cls, more, keys, specs, value if hasattr(cls, "__drjit_children__") else None)
