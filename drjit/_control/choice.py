@@ -150,25 +150,25 @@ class SymbolicChoice:
             if self.known:
                 nodes = [self.known.get(position, formal) for position, formal in enumerate(nodes)]
             like = self.effects[0].spec if self.effects else None
-            exchanged = SAME
-            if given.fields is not None or not self.written and given.simple and given.is_apart() and \
+            exchanged, fields = SAME, given.fields
+            if fields is not None or not self.written and given.simple and given.is_apart() and \
                     is_closed(function):  # who knows nothing but arrays has nothing but these to change
                 nodes = given.lend(nodes, journal)
                 mark, knows = None, None
-                if given.fields is not None:
+                if fields is not None:
                     mark, knows = Handle(), self.known_besides(function)
                 try:
                     value = invoked(function, self.named, given.tree)
                     returned = Returned(given.function, value, given.spec if like is None else like)
                 except BaseException:
-                    if given.fields is not None:
-                        given.fields.restore()
+                    if fields is not None:
+                        fields.restore()
                     if knows is not None:
                         knows.undo()
                     raise
                 same = knows is None or knows.is_unchanged()
-                if given.fields is not None:
-                    exchanged = given.fields.changed(given.leaves)
+                if fields is not None:
+                    exchanged = fields.changed(given.leaves)
                 if same and exchanged == SAME and not self.written and not journal.entries and given.holds(nodes):
                     returned.given = nodes
                     self.snapshot = knows
@@ -176,13 +176,13 @@ class SymbolicChoice:
                     return _EMPTY
                 called = Call(given, nodes, None, known=knows, own_nodes=True)
                 called.mark = mark
-                if exchanged == EXCHANGED and not (same and given.fields.are_new(mark)):
+                if exchanged == EXCHANGED and fields is not None and not (same and fields.are_new(mark)):
                     exchanged = OTHERWISE
                 if exchanged == OTHERWISE:
                     called.note_fields(knows)
                 effects = Effects(self.labels[number], called, returned.value, None, returned)
-                if exchanged == EXCHANGED:
-                    effects.fields = {place: (array, array._nodes()) for place, array in given.fields.exchanged.items()}
+                if exchanged == EXCHANGED and fields is not None:
+                    effects.fields = {place: (array, array._nodes()) for place, array in fields.exchanged.items()}
                 known = 0
             else:
                 called = Call(given, nodes, function, None, _NOTHING, journal, self.known_by(function))

@@ -251,7 +251,7 @@ def _kept_in(cls: type) -> int:
         return _IN_VALUE if hasattr(cls, "_dr_value") else _ELSEWHERE
     if issubclass(cls, (list, tuple, dict, deque, type, ArrayBase)) or hasattr(cls, "__drjit_children__") or \
             hasattr(cls, "__getattr__") or type(cls) not in (type, ABCMeta) or \
-            cls.__getattribute__ is not object.__getattribute__:  # type: ignore[comparison-overlap]
+            cls.__getattribute__ is not object.__getattribute__:
         return _ELSEWHERE
     slots = about(cls).slots
     return _IN_SLOTS if slots and not cls.__dictoffset__ else _IN_DICT if cls.__dictoffset__ and not slots else \
