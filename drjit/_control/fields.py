@@ -13,16 +13,16 @@ from collections.abc import Callable
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
-from drjit_core import code_of
+from drjit_core import closure_of, code_of, defaults_of, globals_of
 
 from .._base.array import ArrayBase
 from .._base.handle import is_younger
 from .._base.weak import remembered
 from .._trees.classes import is_frozen
-from .._trees.contents import attributes_in_dict
-from .._trees.kinds import DICT, LIST, MISSING, OBJECT, about, is_own
+from .._trees.contents import attributes_in_dict, contents_of
+from .._trees.kinds import DICT, LIST, MISSING, OBJECT, about, is_of_library, is_own
 from .._trees.pytree import TreeSpec
-from .snapshot import FINDS_CLASSES, is_closed, names_of
+from .snapshot import FINDS_CLASSES, is_closed, is_harmless, names_of, sets_attributes
 
 __all__ = ["EXCHANGED", "OTHERWISE", "SAME", "Fields", "NotPlain", "setters_of"]
 
@@ -234,14 +234,32 @@ class Fields:
             return False
         fields = {key for holder in self.holders if holder.kind == OBJECT for key in holder.keys}
         for cls in self.classes:
+            if is_harmless(cls, function):
+                continue
+            if refers_to_users(function):  # which may do more to the objects
+                return False
             entries = vars(cls)
             for name in names:
                 if name in entries and name not in fields:
                     return False
             for name, entry in entries.items():
-                if type(entry) is FunctionType and name[:2] == "__" and not is_closed(entry):
+                if type(entry) is FunctionType and name[:2] == "__" and not (
+                        is_closed(entry) and not refers_to_users(entry) and (
+                            FINDS_CLASSES.isdisjoint(names_of(code_of(entry))) or not sets_attributes(code_of(entry)))):
                     return False
         return True
+
+
+def refers_to_users(function: FunctionType) -> bool:
+    """Whether a function refers to functions or classes that are no library's."""
+    variables = globals_of(function)
+    known = [variables.get(name) for name in names_of(code_of(function))]
+    known += [*(defaults_of(function) or ()), *[contents_of(cell) for cell in closure_of(function) or ()]]
+    for value in known:
+        if type(value) is FunctionType and not is_of_library(value) or \
+                isinstance(value, type) and about(value).is_users:
+            return True
+    return False
 
 
 @remembered

@@ -79,7 +79,8 @@ from .._trees.kinds import (
 from .._trees.pytree import flatten_nodes
 from .places import Change, is_spent, reorder, restore, unshared
 
-__all__ = ["COMPUTES_ATTRIBUTES", "FINDS_CLASSES", "Snapshot", "is_closed", "names_of", "snapshot"]
+__all__ = ["COMPUTES_ATTRIBUTES", "FINDS_CLASSES", "Snapshot", "is_closed", "is_harmless", "names_of",
+           "sets_attributes", "snapshot"]
 
 #: So many containers are looked at; a warning tells if there are more.
 _MOST_CONTAINERS = 65536
@@ -831,7 +832,8 @@ def is_closed(function: Any, within: tuple[Any, ...] = ()) -> bool:
 
 def _is_fixed(value: Any, function: FunctionType, within: tuple[Any, ...]) -> bool:
     """Whether something that a function knows never changes, and refers to nothing that does: numbers, texts,
-    libraries, their classes and functions, and closed functions, if the function sets no attributes."""
+    libraries, their classes and functions; closed functions and classes, if neither the function sets attributes, nor
+    those do, which may be given a class."""
     cls = type(value)
     if cls is int or cls is float or cls is bool or cls is str or value is None or value is MISSING:
         return True
@@ -842,20 +844,19 @@ def _is_fixed(value: Any, function: FunctionType, within: tuple[Any, ...]) -> bo
         return not known.is_users and not known.bases or not _sets_attributes(code_of(function)) and (
             value in within or len(within) < _DEEPEST and _is_fixed_class(value, function, (*within, value)))
     if cls is FunctionType:
-        return is_of_library(value) or not _sets_attributes(code_of(function)) and (
-            value in within or len(within) < _DEEPEST and is_closed(value, (*within, function)))
+        return is_of_library(value) or not _sets_attributes(code_of(function)) and not _sets_attributes(code_of(
+            value)) and (value in within or len(within) < _DEEPEST and is_closed(value, (*within, function)))
     known = about(cls)
     return kind_at(value) == VALUE and not known.has_more and not isinstance(value, ArrayBase)
 
 
 def _is_fixed_class(cls: type, function: FunctionType, within: tuple[Any, ...]) -> bool:
     """Whether nothing that a function does to objects of a class, which it refers to, changes anything else: all that
-    is in the class never changes, and its functions are closed, find no classes by way of objects, and do not set its
-    attributes."""
+    is in the class never changes, and its functions are closed, and set no attributes if they find classes."""
     if type(cls) is not type:
         return False
     for base in about(cls).bases:
-        if not _is_fixed(base, function, within):
+        if base not in within and not _is_fixed_class(base, function, (*within, base)):
             return False
     for key, value in vars(cls).items():
         kind = type(value)
@@ -876,9 +877,19 @@ def _is_fixed_class(cls: type, function: FunctionType, within: tuple[Any, ...]) 
             if not is_closed(each, within):
                 return False
             code = code_of(each)
-            if not FINDS_CLASSES.isdisjoint(names_of(code)) or kind is classmethod and _sets_attributes(code):
+            if _sets_attributes(code) and (kind is classmethod or not FINDS_CLASSES.isdisjoint(names_of(code))):
                 return False
     return True
+
+
+def sets_attributes(code: CodeType) -> bool:
+    """Whether a function, or one within it, sets or deletes attributes."""
+    return _sets_attributes(code)
+
+
+def is_harmless(cls: type, function: FunctionType) -> bool:
+    """Whether a closed function changes nothing by what it does to objects of a class that it is given."""
+    return _is_fixed_class(cls, function, (cls,))
 
 
 def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any] = (),

@@ -1,5 +1,5 @@
-"""Objects, lists and dictionaries of arrays as arguments and state: what functions do to fields, against Python with one
-element at a time."""
+"""Objects, lists and dictionaries of arrays as arguments and state: what functions do to fields, against Python with
+one element at a time."""
 
 from __future__ import annotations
 
@@ -319,3 +319,51 @@ def test_frozen() -> None:
         found = run(o, x)
         np.testing.assert_array_equal(found.a, np.where(X + shift < 2, 2 * (X + shift), X + shift))
         np.testing.assert_array_equal(o.a, np.where(X + shift < 2, 2 * (X + shift), X + shift))
+
+
+class Known:
+    """A class that its operator, and functions that are given its objects, change."""
+
+    DRJIT_STRUCT = {"a": Float}  # noqa: RUF012
+    total: Any = None
+
+    def __init__(self, a: Any = None) -> None:
+        self.a = a
+
+    def __matmul__(self, other: Float) -> Float:
+        type(self).total = type(self).total + other
+        return other
+
+
+def bump(o: Any, x: Float) -> None:
+    type(o).total = type(o).total + x
+
+
+def put(cls: Any, x: Float) -> None:
+    cls.total = cls.total + x
+
+
+def moved(o: Any, x: Float) -> None:
+    _ = o @ x
+
+
+@pytest.mark.parametrize("change", (
+    bump, moved, lambda o, x: bump(o, x), lambda o, x: put(Known, x), lambda o, x: moved(o, x),
+    lambda o, x: bump(Known(x), x), lambda o, x: setattr(Known, "total", Known.total + x)))
+@pytest.mark.parametrize("given", (False, True))
+def test_classes_that_functions_find(change: Any, given: bool) -> None:
+    x, Known.total = Float(X), Float(5)
+    o = Known(Float(X))
+
+    def step(*state: Any) -> Any:
+        change(state[1] if given else Known(state[0]), state[0])
+        return state
+
+    dr.if_stmt((x, o) if given else (x,), x < 2, lambda *s: step(*s), lambda *s: s)
+    np.testing.assert_array_equal(Known.total, np.where(X < 2, 5 + X, 5))
+    dr.if_stmt((o, x), x < 2, lambda o, x: None, change)
+    np.testing.assert_array_equal(Known.total, 5 + X)
+    Known.total = Float(5)
+    dr.while_loop((x, o, UInt32(0)) if given else (x, UInt32(0)), lambda *s: s[-1] < 3,
+                  lambda *s: (*step(*s[:-1]), s[-1] + 1))
+    np.testing.assert_array_equal(Known.total, 5 + 3 * X)
