@@ -161,8 +161,8 @@ from .runtime.history import Range as ProfileRange
 from .runtime.history import kernel_history
 from .runtime.history import mark as profile_mark
 from .runtime.host import (call_host, copied, exchange_of, exported_view, filled, gpu_of, host_view, import_copy,
-                           import_shared, import_written, opaque, opaque_all, put_back, read_bytes, read_element,
-                           rewritten, set_bytes, set_element, shown, state_of, sync, unshared)
+                           import_shared, import_written, moved, opaque, opaque_all, put_back, read_bytes,
+                           read_element, rewritten, set_bytes, set_element, shown, state_of, sync, unshared)
 from .runtime.interpret import interpret
 from .runtime.portable import Packer, Unpacker, number_from, number_in, with_bound
 from .runtime.recording import UNLIKE_CONTENTS, Recorded, Recording, UnlikeRecorded, pattern_of, record

@@ -85,6 +85,8 @@ class FlatHandle(FlatSlots):
                 node = held(value)
             elif isinstance(value, FlatSlots):
                 node = cast(held(value), cls._type)
+                if node.where and node.where != cls._where:
+                    node = core.moved([node], cls._where, f"{cls._name}.__init__")[0]
                 if node.kind == _DUAL and not cls._record.diff:
                     node = node.d0
             else:

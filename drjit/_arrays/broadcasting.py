@@ -48,7 +48,7 @@ from .._promotion.plans import (
     resolve,
     tensor_type,
 )
-from .._promotion.promote import scalar_literal
+from .._promotion.promote import brought, scalar_literal
 from .bases import TensorPlan, shape_of
 from .bases import tensor as make
 
@@ -65,7 +65,7 @@ def operand(function: Site, cls: type[ArrayBase], value: Any) -> tuple[Node, Sha
         if value._depth > 0:
             raise ArgumentError(f"{called(function)}: incompatible arguments: {value._name} cannot be combined with "
                                 f"tensors; convert it to {cls._name} first.")
-        node = value._nodes()[0]
+        node = brought(cls, value, function)._nodes()[0]
         shape = value._s if value._depth < 0 else (node.size,)
         return cast(node, cls._type), shape
     number = plain_scalar(value)

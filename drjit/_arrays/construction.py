@@ -20,7 +20,7 @@ from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import as_literal, elements_of, values
 from .._base.types import BFLOAT16, FLOAT64, Record, lookup
 from .._base.values import is_ndarray, plain_scalar, scalar_type_of
-from .._promotion.promote import coerce, scalar_literal
+from .._promotion.promote import brought, coerce, scalar_literal
 from .._trees.classes import sole_array
 from .broadcasting import make, transposed
 from .dlpack import from_dlpack, is_on_gpu, read, speaks
@@ -289,7 +289,7 @@ def _from_tensor(cls: type[ArrayBase], value: Any) -> list[Node]:
         if expected not in (-1, found):
             raise ArgumentError(f"{function}(): axis {axis} of the tensor has size {found} (its shape is {shape}), but "
                                 f"that of {cls._name} has size {expected}.")
-    node, width = cast(value._nodes()[0], cls._type), shape[-1]
+    node, width = cast(brought(cls, value, function)._nodes()[0], cls._type), shape[-1]
     if not cls._dynamic:
         return elements_of(node)
     if len(shape) == 1:

@@ -18,7 +18,7 @@ from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, IncompatibleArguments, Site, called, translate
 from .._base.types import base_class, reshape
 from .._promotion.plans import Keys, Operation, Plan, is_array
-from .._promotion.promote import convert, is_row, wrap
+from .._promotion.promote import brought, convert, is_row, wrap
 from .._rules import matrix as rules
 from .bases import nodes_of
 from .components import absent_component
@@ -98,7 +98,7 @@ class MatrixBase(SpecialArray):
         """The upper left part of a larger matrix, or a smaller one within the identity."""
         if len(value._record.shape) != len(cls._record.shape) or value._record.shape[2:] != cls._record.shape[2:]:
             raise ArgumentError(f"{called(function)}: cannot convert {value._name} to {cls._name}.")
-        source, size, other = value._nodes(), cls._size, value._size
+        source, size, other = brought(cls, value, function)._nodes(), cls._size, value._size
         nodes, inner = cls._identity(literal(cls._type, 1)), cls._count // (cls._size * cls._size)
         for row in range(min(size, other)):
             for column in range(min(size, other)):

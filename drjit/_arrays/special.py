@@ -30,7 +30,7 @@ from .._base.values import is_real, plain_scalar
 from .._promotion import operations
 from .._promotion.operations import method_of
 from .._promotion.plans import Keys, Operation, Plan, flat_loader, is_array, is_real_key, promotion
-from .._promotion.promote import convert, leads, repeated, wrap
+from .._promotion.promote import brought, convert, leads, repeated, wrap
 from .._rules.complex import integer_power
 from .construction import nested_nodes
 from .nested import NestedArray
@@ -135,6 +135,7 @@ class SpecialArray(NestedArray):
         if is_real(value):
             return cls._identity(convert(cls._leaf, value, function)[0])
         if isinstance(value, ArrayBase):
+            value = brought(cls, value, function)
             if value._special == cls._special and value._record.shape != cls._record.shape and \
                     leads(value._record.shape, cls._record.shape) and value._dynamic == cls._dynamic:
                 return repeated(cls, value)

@@ -35,6 +35,7 @@ from .._base.types import FLOAT32, base_class, retype
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.plans import Keys, Operation, Plan
 from .._promotion.promote import (
+    brought,
     convert,
     flat_of_scalars,
     scalar_literal,
@@ -112,6 +113,7 @@ def _from_sequence(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
 
 def _from_array(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
     """The node, in C order, and the shape of any Dr.Jit array."""
+    value = brought(cls, value, f"{cls._name}.__init__")
     if value._special == "tensor":
         return cast(value._n, cls._type), value._s
     if not value._depth:

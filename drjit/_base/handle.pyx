@@ -218,6 +218,7 @@ cdef struct Template:
     PyTypeObject* cls
     void* memory
     int scalar  # type of the elements
+    int where  # the backend
     bint tracks  # whether its arrays can track derivatives
     bint repeats  # whether one component stands for all
     Py_ssize_t size  # of the outermost static dimension
@@ -365,6 +366,8 @@ cdef PyObject* _call_flat(PyObject* cls, PyObject** arguments, size_t flags, PyO
             node = (<Handle> arguments[0])._n
         elif (<Type*> arguments[0].ob_type).tp_vectorcall == _call_flat:
             node = cast((<Handle?> <object> arguments[0])._n, template.scalar)
+            if node.where and node.where != template.where:
+                return _call_slowly(cls, arguments, 1, NULL)
             if not template.tracks:
                 node = primal(node)
         else:
@@ -487,7 +490,7 @@ def adopt(cls):
     cdef PyObject* image = <PyObject*> template.memory
     (<Handle> image).older = (<Handle> image).younger = NULL
     template.scalar, template.tracks, template.size = cls._type, cls._record.diff, cls._size
-    template.repeats = not cls._special
+    template.repeats, template.where = not cls._special, cls._where
     Py_INCREF(<PyObject*> cls)  # types are known by their addresses
     template.cls = <PyTypeObject*> cls
 

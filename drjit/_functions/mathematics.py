@@ -321,7 +321,7 @@ def reinterpret_array(dtype: type[ArrayT], value: ArrayBase, /) -> ArrayT:
     if dtype._record[2:4] != value._record[2:4]:
         raise ArgumentError(f"{function}(): {value._name} and {dtype._name} differ in shape.")
     try:
-        nodes = [core.bitcast(node, dtype._type) for node in value._nodes()]
+        nodes = [core.bitcast(node, dtype._type) for node in core.moved(value._nodes(), dtype._where, function)]
         return wrap_like(value, dtype, nodes if dtype._record.diff else list(map(core.primal, nodes)))  # type: ignore[no-any-return]
     except CORE_ERRORS as error:
         raise translate(error, f"{function}(<{value._name}>)") from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from drjit_core import Extent, Node, bound, cast, import_copy, invalid, literal, primal, read_element
+from drjit_core import Extent, Node, bound, cast, import_copy, invalid, literal, moved, primal, read_element
 
 from .._base.array import ArrayBase
 from .._base.errors import (
@@ -26,8 +26,8 @@ from .._base.nodes import elements_of, number_of, pack
 from .._base.types import BOOL, SCALAR, relative, reshape
 from .._base.values import is_ndarray, plain_scalar
 
-__all__ = ["bound_number", "coerce", "common_package", "convert", "elements_of", "flat_of_scalars", "is_ndarray",
-           "is_row", "leads", "meeting_package", "number_literal", "number_of", "plain_scalar", "repeated",
+__all__ = ["bound_number", "brought", "coerce", "common_package", "convert", "elements_of", "flat_of_scalars",
+           "is_ndarray", "is_row", "leads", "meeting_package", "number_literal", "number_of", "plain_scalar", "repeated",
            "scalar_literal", "trails", "wrap", "wrap_like"]
 
 _Array = TypeVar("_Array")
@@ -56,6 +56,17 @@ def wrap_like(array: Any, cls: type[ArrayBase], nodes: list[Node]) -> Any:
     if cls._depth < 0:
         result._s = array._s
     return result
+
+
+def brought(cls: type[ArrayBase], value: ArrayBase, function: Site) -> Any:
+    """An array, to be converted to a type: if it belongs to another backend, constructors copy its elements, and other
+    functions refuse it."""
+    if value._where == cls._where or not value._dynamic or not cls._where:
+        return value
+    if any(node.where not in (0, cls._where) for node in value._nodes()) and not str(function).endswith(".__init__"):
+        raise ArgumentError(f"{called(function)}: an array of type '{value._name}' does not go with {cls._name}: they "
+                            "are of different backends; convert it first.")
+    return wrap_like(value, type(value), moved(value._nodes(), cls._where, str(function)))
 
 
 def number_literal(cls: type[ArrayBase], value: bool | int | float) -> Node:
@@ -158,6 +169,7 @@ def convert(cls: type[ArrayBase], value: Any, function: Site) -> list[Node]:
     """The common rule of conversion: what has fewer components is repeated."""
     count = 1 if cls._count < 0 else cls._count
     if isinstance(value, ArrayBase):
+        value = brought(cls, value, function)
         if value._depth < 0 and value.ndim:
             value = cls(value)
         if not value._dynamic and not cls._depth and value._depth == 1 and cls._dynamic:

@@ -69,6 +69,48 @@ PROGRAMS = {
         assert backend(a) == "llvm" and backend(b) == "second"
         assert a.numpy().tolist() == b.numpy().tolist() == list(range(5, 15))
     """,
+    "arrays of one package are converted to the other": """
+        import numpy as np
+        for here, there in (llvm.ad, cuda.ad), (cuda.ad, llvm.ad), (llvm, cuda.ad), (cuda.ad, llvm):
+            x = here.Float(1, 2, 3) + 1
+            kept = x.numpy().copy()
+            made = [there.Float(x), there.Float64(x), there.Bool(x > 2), there.Array3f(1, x, here.Float(4)),
+                    there.Array2f(here.Array2f(x, 5)), there.Matrix2f(here.Matrix2f(1, 2, 3, x)),
+                    there.Matrix3f(here.Matrix2f(x)), there.Quaternion4f(here.Quaternion4f(1, 2, 3, x)),
+                    there.Complex2f(x), there.TensorXf(x), there.TensorXf([here.TensorXf(x), there.TensorXf(kept)]),
+                    there.Float(here.TensorXf(x)), there.Array3f(here.TensorXf(np.ones((3, 2)))),
+                    dr.reinterpret_array(there.UInt, x)]
+            assert {node.where for array in made for node in array._nodes()} <= {0, there.Float._where}
+            assert (made[0] + there.Float(1, 1, 1) == kept + 1).numpy().all() and x.numpy().tolist() == kept.tolist()
+            assert dr.all(there.Float(here.Float(7)) + there.Float(kept) == 7 + kept)
+    """,
+    "what is converted is differentiated": """
+        for here, there in (llvm.ad, cuda.ad), (cuda.ad, llvm.ad):
+            x, y = here.Float(1, 2, 3), there.Float(1, 2, 3)
+            dr.enable_grad(x, y)
+            dr.backward(dr.square(there.Array2f(here.Array2f(x, 1)).x) * y)
+            assert x.grad.numpy().tolist() == [2, 8, 18] and x.grad._n.where == here.Float._where
+            assert y.grad.numpy().tolist() == [1, 4, 9]
+            w = here.Float(2, 3)
+            dr.enable_grad(w)
+            v = there.Float(w * w) * 2
+            dr.forward(w)
+            assert v.grad.numpy().tolist() == [8, 12] and v.grad._n.where == there.Float._where
+    """,
+    "what is symbolic, or recorded, is not converted": """
+        from drjit_core import SymbolicValue
+        x, y = llvm.Float(1, 2, 3), cuda.Float(1, 1, 1)
+        assert dr.while_loop((x,), lambda x: x < 3, lambda x: (x + llvm.Float(y),))[0].numpy().tolist() == [3, 3, 3]
+        for wrong, kind in (lambda: dr.while_loop((x,), lambda x: x < 3, lambda x: (llvm.Float(cuda.Float(x)),)),
+                            SymbolicValue), (lambda: dr.freeze(lambda x: cuda.Float(x))(x), RuntimeError):
+            try:
+                wrong()
+            except kind as error:
+                assert "drjit.cuda.Float.__init__()" in str(error) and "another" in str(error), error
+            else:
+                assert False
+        assert (cuda.Float(x) + y).numpy().tolist() == [2, 3, 4]
+    """,
     "reports tell of it": """
         assert dr.has_backend(dr.JitBackend.CUDA)
         assert core.backend_report()[1] == ("CUDA", True, "the backend 'second', which the program has registered")

@@ -598,13 +598,13 @@ def is_unusable(node: Node) -> bool:
     return node.kind == PHI and type(node.payload) is str
 
 
-def symbolic_error(node: Node, operation: str = "", need: str = "") -> SymbolicValue:
+def symbolic_error(node: Node, operation: str = "", need: str = "", function: str = "") -> SymbolicValue:
     """The exception for an operation on a symbolic value that must be known.
 
     ``operation`` is the name of the function if the stack does not tell it (and empty for operators and the like),
-    ``need`` says what it needs the value for.
+    ``function`` that of one which does not ask the stack, ``need`` says what it needs the value for.
     """
-    function, line = call_site(operation), user_line()
+    function, line = function or call_site(operation), user_line()
     function = f"{function}()" if function else "operation"
     place = _known.get(node.scope)
     at = f" ({line[0]}:{line[1]})" if line else ""

@@ -9,12 +9,17 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..derivatives.flow import Flow
+from ..derivatives.structure import STRUCTURE, Gradients, Structure
 from ..flags import state
 from ..ir import build, trace
-from ..ir.dual import dual, without
+from ..ir.dual import STRUCTURE as RULES
+from ..ir.dual import derived, dual, without
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
-from ..ir.symbolic import is_unusable
+from ..ir.symbolic import is_unusable, symbolic_error
+from ..ir.vertex import Vertex
+from ..ops.derivatives import Rule
 from ..ops.table import BOUND, DUAL, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..types import TYPES, JitBackend, VarState
 from .backend import Exchange, bring
@@ -25,7 +30,7 @@ from .elements import pack
 from .evaluation import evaluate
 
 __all__ = ["call_host", "copied", "exchange_of", "exported_view", "filled", "gpu_of", "host_view", "import_copy",
-           "import_shared", "import_written", "in_memory", "opaque", "opaque_all", "put_back", "read_bytes",
+           "import_shared", "import_written", "in_memory", "moved", "opaque", "opaque_all", "put_back", "read_bytes",
            "read_element", "rewritten", "set_bytes", "set_element", "shown", "state_of", "sync", "unshared"]
 
 
@@ -161,6 +166,39 @@ def import_written(type_: int, size: int, write: Callable[[Any], None], where: i
 def filled(node: Node, where: int = 0) -> Node:
     """What :func:`opaque` returns of a constant: the host fills the memory, so that there is no kernel."""
     return import_copy(node.type, pack(node.type, node.payload) * node.size, where) if node.kind == LITERAL else node
+
+
+def moved(nodes: Sequence[Node], where: int, function: str) -> list[Node]:
+    """Nodes with the same values that go with a backend, given as a bit: those that do so themselves, and of others'
+    copies that the host makes, which are evaluated together for ``function``. Their gradients come back in the same
+    way."""
+    others = [node for node in nodes if where and node.where and node.where != where]
+    for node in others:
+        if node.scope:
+            raise symbolic_error(node, need="elements are copied to another backend", function=function)
+    if others and state.recording is not None:
+        raise RuntimeError(f"{function}(): this program is being recorded for one backend, and copies an array to "
+                           "another one: do so outside")
+    evaluate([without(node) if node.kind == DUAL else node for node in others])
+    return [_moved(node, where) if where and node.where and node.where != where else node for node in nodes]
+
+
+def _moved(node: Node, where: int) -> Node:
+    value = without(node) if node.kind == DUAL else node
+    copy = import_copy(node.type, read_bytes(value), where)
+    return copy if value is node else derived(_MOVE, copy, (node,), (node.where, where))
+
+
+def _move_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
+    return None if gradients[0] is None else moved(gradients[:1], vertex.info[1], "drjit.forward")[0]
+
+
+def _move_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
+    flow.give(vertex.a, moved((gradient,), vertex.info[0], "drjit.backward")[0], vertex.size, vertex.sparse)
+
+
+_MOVE = "move"
+RULES[_MOVE], STRUCTURE[_MOVE] = Rule(_MOVE, ()), Structure(_move_forward, _move_reverse)
 
 
 def exchange_of(where: int) -> Exchange | None:
