@@ -27,8 +27,8 @@ from .._base.types import BOOL, SCALAR, relative, reshape
 from .._base.values import is_ndarray, plain_scalar
 
 __all__ = ["bound_number", "brought", "coerce", "common_package", "convert", "elements_of", "flat_of_scalars",
-           "is_ndarray", "is_row", "leads", "meeting_package", "number_literal", "number_of", "plain_scalar", "repeated",
-           "scalar_literal", "trails", "wrap", "wrap_like"]
+           "is_ndarray", "is_row", "leads", "meeting_package", "number_literal", "number_of", "plain_scalar",
+           "repeated", "scalar_literal", "trails", "wrap", "wrap_like"]
 
 _Array = TypeVar("_Array")
 

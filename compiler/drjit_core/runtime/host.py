@@ -190,7 +190,8 @@ def _moved(node: Node, where: int) -> Node:
 
 
 def _move_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
-    return None if gradients[0] is None else moved(gradients[:1], vertex.info[1], "drjit.forward")[0]
+    change = gradients[0]
+    return None if change is None else moved((change,), vertex.info[1], "drjit.forward")[0]
 
 
 def _move_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
