@@ -25,6 +25,7 @@ class Counted(MachineDriver):
     """A driver that counts."""
 
     launches = uploads = 0
+    reads = False  # whether it may read the host's memory yet, because an upload of more than is copied waits
 
     def _launch(self, *arguments: Any) -> int:
         self.launches += 1
@@ -32,7 +33,13 @@ class Counted(MachineDriver):
 
     def _upload(self, *arguments: Any) -> int:
         self.uploads += 1
+        self.reads = arguments[2] > 1 << 16
         return super()._upload(*arguments)
+
+    def wait(self) -> None:
+        """It has read what it is to read."""
+        super().wait()
+        self.reads = False
 
 
 class WithoutFunctions(MachineDriver):
@@ -131,6 +138,24 @@ def test_words_in_memory(device: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
         found = values(ops.add(x, ops.mul(y, literal(FLOAT32, 3))))
         assert (found == numbers(first=round_) + 3 * numbers(first=5)).all()
     assert before < 0 or natively(device) == before + 1
+
+
+def test_tables_that_are_so_large_that_the_device_reads_them_itself_wait_for_it(device: GPU) -> None:
+    """More than 64 KiB: records of a hundred numbers each."""
+    def summand(number: int) -> Callable[[Any], list[Node]]:
+        def added(a: Any) -> list[Node]:
+            node = a[0]
+            for k in range(100):
+                node = ops.add(node, literal(FLOAT32, number + k))
+            return [node]
+        return added
+
+    function = Recorded(lambda x, index: call(index, TRUE, [summand(number) for number in range(100)], [x])[0])
+    for round_ in range(3):
+        (found,) = function(array(numbers(first=round_), FLOAT32), array(np.arange(100), UINT32))
+        assert natively(device) < 0 or not device.driver.reads  # type: ignore[attr-defined]
+        assert (values(found) == numbers(first=round_) + 100 * np.arange(100) + 4950).all()
+    assert natively(device) < 0 or device.driver.uploads  # type: ignore[attr-defined]
 
 
 def test_tables_of_calls_are_uploaded_when_they_change(device: GPU) -> None:
