@@ -10,7 +10,7 @@ import math
 import operator
 from typing import Any
 
-from drjit_core import Node, cast, primal
+from drjit_core import Node, cast, moved, primal
 
 from .._access.keys import flatten
 from .._access.slicing import contiguous_strides, normalise_axes, read_slice, strided
@@ -199,16 +199,16 @@ def reshape(dtype: Any = ..., value: Any = ..., shape: Any = ..., order: Any = "
     """
     function = "drjit.reshape"
     if dtype is not ... and not isinstance(dtype, type):  # no type came first: what was given by position moves on
-        moved = [entry for entry in (value, shape) if entry is not ...]
+        given = [entry for entry in (value, shape) if entry is not ...]
         if value is ...:  # reshape(value, shape=…)
             value = dtype
         elif shape is ...:  # reshape(value, shape)
-            value, shape = dtype, moved[0]
+            value, shape = dtype, given[0]
         else:  # reshape(value, shape, order[, shrink])
             if shrink is not False or order != "A" and order.__class__ is not bool:
                 raise TypeError(f"{function}(): expected (value, shape, order='A', shrink=False) or (dtype, value, "
                                 "shape, order='A', shrink=False).")
-            value, shape, order, shrink = dtype, moved[0], moved[1], False if order == "A" else order
+            value, shape, order, shrink = dtype, given[0], given[1], False if order == "A" else order
         dtype = None
     for name, given in (("value", value), ("shape", shape)):
         if given is ...:
@@ -266,6 +266,8 @@ def _reshape(function: str, dtype: Any, value: Any, shape: Any, order: Any, shri
         raise TypeError(f"{function}(): 'dtype' must be an array type, found {describe(dtype)}.")
     if value._record.diff and not cls._record.diff:
         value = wrap_like(value, type(value), list(map(primal, value._nodes())))
+    if value._where != cls._where and value._dynamic:
+        value = wrap_like(value, type(value), moved(value._nodes(), cls._where, function))
     tensors = isinstance(value, TensorBase), issubclass(cls, TensorBase)
     if all(tensors):
         if order == "F":  # through the transposes of both

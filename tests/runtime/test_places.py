@@ -79,7 +79,8 @@ PROGRAMS = {
                     there.Matrix3f(here.Matrix2f(x)), there.Quaternion4f(here.Quaternion4f(1, 2, 3, x)),
                     there.Complex2f(x), there.TensorXf(x), there.TensorXf([here.TensorXf(x), there.TensorXf(kept)]),
                     there.Float(here.TensorXf(x)), there.Array3f(here.TensorXf(np.ones((3, 2)))),
-                    dr.reinterpret_array(there.UInt, x)]
+                    dr.reinterpret_array(there.UInt, x), dr.reshape(there.TensorXf, x, (3, 1)),
+                    dr.reshape(there.Array3f, x, (3, 1))]
             assert {node.where for array in made for node in array._nodes()} <= {0, there.Float._where}
             assert (made[0] + there.Float(1, 1, 1) == kept + 1).numpy().all() and x.numpy().tolist() == kept.tolist()
             assert dr.all(there.Float(here.Float(7)) + there.Float(kept) == 7 + kept)
