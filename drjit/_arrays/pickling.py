@@ -51,6 +51,7 @@ from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.links import links
 from .._base.nodes import pack
+from .._base.types import require_backend
 
 __all__ = ["FORMAT", "array_state", "independent", "restore_array"]
 
@@ -122,7 +123,9 @@ def _little_endian(data: bytes, size: int) -> bytes:
 
 
 def restore_array(array: ArrayBase, state: Any) -> None:
-    """Give a new array what a pickle holds of it; raises a ``ValueError`` if that is nothing it could have held."""
+    """Give a new array what a pickle holds of it; raises a ``ValueError`` if that is nothing it could have held, and a
+    ``RuntimeError`` where its backend is not available."""
+    require_backend(type(array), f"{array._name}.__setstate__")
     form = state.get("format") if isinstance(state, dict) else None
     if form != FORMAT:
         found = "none at all" if form is None else f"{form!r}"

@@ -315,7 +315,8 @@ class Frozen:
                     "arguments, what 'state_fn' returns, and what it refers to. Pass some, or say 'backend=…'.")
             return
         if not core.has_backend(self._backend):
-            raise RuntimeError(f"drjit.freeze(): the backend {self._backend} is not available.")
+            raise RuntimeError(f"drjit.freeze(): the backend {self._backend} is not available on this machine: "
+                               f"{core.missing_backend(self._backend)}.")
         if self._backend is not JitBackend.Invalid and where - {self._backend.value}:
             raise RuntimeError(f"drjit.freeze(): {self._name}() was frozen for the backend {self._backend}, and is "
                                "given arrays of another one.")

@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import threading
@@ -146,6 +147,11 @@ def test_types_of_an_unavailable_backend_can_be_named_and_raise_when_used(name: 
                 create(cls)
     with pytest.raises(RuntimeError, match="CUDA backend is not available"):
         dr.arange(cuda.Float, 3)
+    for made in (llvm.Float(1), llvm.Array3f(1, [2, 3], 4), llvm.TensorXf([1, 2])):
+        with pytest.raises(RuntimeError, match=rf"{type(made).__name__}\.__setstate__\(\): the CUDA backend is not "):
+            pickle.loads(pickle.dumps(made).replace(b"drjit.llvm", b"drjit.cuda"))
+    with pytest.raises(RuntimeError, match=r"^drjit\.freeze\(\): .* is not available on this machine: .*driver"):
+        dr.freeze(lambda: 1, backend=dr.JitBackend.CUDA)()
 
 
 def test_types_are_made_without_a_search_for_a_device_which_the_first_instance_of_each_asks_for() -> None:
