@@ -55,8 +55,6 @@ cdef enum:
     #: A driver has room for some launches, and lets who comes with one more wait: from then on, without the
     #: interpreter's lock. Before, releasing it would let other threads have it for some milliseconds.
     MOST_QUEUED = 512
-    #: So many bytes are copied before an upload returns; of more, a device may read them where they are.
-    COPIED = 1 << 16
 
 
 cdef class GPUEntry(Entry):
@@ -313,14 +311,12 @@ cdef class GPUNative(Native):
     cdef bint write(self, uint64_t address, uint64_t* words, Py_ssize_t count) except -1:
         """Write words to memory of the device."""
         cdef int status
-        if 8 * count > COPIED:
+        if 8 * count > COPIED:  # a device may read them where they are, and the next launch has its words there
             self.backend.upload(address, (<char*> words)[:8 * count])
             return True
         status = self.upload(address, words, 8 * count, self.stream)
         if status:
             self.backend.fail("cuMemcpyHtoDAsync_v2", status)
-        if 8 * count > COPIED:  # the next launch has its words there
-            self.backend.wait()
         return True
 
     cdef bint move_tables(self, GPUEntry entry, uint64_t* words, Py_ssize_t count) except -1:
