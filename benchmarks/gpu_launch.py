@@ -81,7 +81,7 @@ class Idle:
     def nothing(self, *arguments: Any) -> None:
         """Nothing."""
 
-    enter = wait = trim = release = unload = upload = copy = fill = discard = nothing
+    enter = wait = trim = release = unload = unmark = upload = copy = fill = discard = nothing
 
 
 def microseconds(function: Callable[[Any], Any], x: Any, calls: int) -> float:

@@ -228,6 +228,9 @@ class MachineDriver:
         """Whether it is said to have come there."""
         return not self.behind
 
+    def unmark(self, point: float) -> None:
+        """Nothing is kept."""
+
     def order(self, before: int | None, after: int | None) -> None:
         """Note it."""
         before, after = self.stream if before is None else before, self.stream if after is None else after

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drjit_core import JitFlag, evaluate, kernel_history, on_backend, scoped_set_flag
+from drjit_core import JitFlag, evaluate, kernel_history, kernel_history_clear, on_backend, scoped_set_flag
 from drjit_core.cuda import driver, graphics, green
 from drjit_core.cuda.driver import OUT_OF_MEMORY, Driver
 from drjit_core.cuda.errors import DriverError, NoDevice
@@ -83,6 +83,19 @@ def test_histories_have_times(device: GPU, library: Library) -> None:
         evaluate([straight(array(numbers(), FLOAT32))])
         (entry,) = kernel_history()
     assert entry["execution_time"] > 0 and not library.left("event")
+
+
+def test_times_that_nobody_asks_for_leave_nothing_behind(device: GPU, library: Library) -> None:
+    with scoped_set_flag(JitFlag.KernelHistory):
+        evaluate([straight(array(numbers(), FLOAT32))])
+        assert len(library.left("event")) == 2
+        kernel_history_clear()
+        assert not library.left("event")
+        library.refuses["cuLaunchKernel"] = 701
+        with pytest.raises(RuntimeError, match="OUT_OF_RESOURCES"):
+            evaluate([straight(array(numbers(first=1), FLOAT32))])
+    gc.collect()  # of frames that the exception has kept
+    assert not library.left("event")
 
 
 def test_what_is_no_program_is_told_with_what_the_assembler_says(device: GPU) -> None:

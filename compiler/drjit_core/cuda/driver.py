@@ -370,6 +370,11 @@ class Driver(GreenContexts, Graphics):
         self.call("cuEventDestroy_v2", point)
         return True
 
+    def unmark(self, point: int) -> None:
+        """Forget a point that nobody asks about any more."""
+        self.enter()
+        self.call("cuEventDestroy_v2", point)
+
     def order(self, before: int | None, after: int | None) -> None:
         """Let what a stream is asked for from now on wait for what another one has been asked for: handles of streams,
         1 is the default one, 2 that of the calling thread, ``None`` the one that is asked here."""

@@ -41,17 +41,17 @@ from ..types import TYPES
 from . import calls, control, elements, features, local, memory, reduction, rows, tables, values
 from .calls import Callee
 from .function import FunctionEmitter
-from .reduction import BLOCK, COMBINE, WARP, Accumulator, Flushes
+from .reduction import BLOCK, COMBINE, WARP, WARPS, Accumulator, Flushes
 from .texts import Lines
 
-__all__ = ["COMBINE", "KERNEL", "Module", "Shape", "emit", "register"]
+__all__ = ["COMBINE", "KERNEL", "MOST_BLOCKS", "Module", "Shape", "emit", "register"]
 
 #: Name of the kernel.
 KERNEL = "kernel"
 #: Words that are passed as they are: up to 32,764 bytes from version 8.1 of PTX on, of which some are left.
 _MOST_WORDS = 4000
 #: Blocks of a kernel with reductions, at most: a number that is the same on every device, so that results are.
-_MOST_BLOCKS = 1024
+MOST_BLOCKS = 1024
 #: Elements of a thread, bytes that it loads or stores at once, and registers that its values take, at most.
 _LANES, _BYTES, _REGISTERS = 8, 16, 64
 #: Rows of so many elements are for a block, shorter ones for a warp.
@@ -86,12 +86,11 @@ class Module(NamedTuple):
         if not self.lanes:
             return Shape(1, 1)
         if self.rows:
-            shape = Shape(units, BLOCK) if width // units >= _LONG_ROW else Shape(-(-units * WARP // BLOCK), WARP,
-                                                                                 BLOCK // WARP)
+            shape = Shape(units, BLOCK) if width // units >= _LONG_ROW else Shape(-(-units // WARPS), WARP, WARPS)
         else:
             shape = Shape(-(-width // (self.lanes * BLOCK * (_TURNS if self.tables else 1))), BLOCK)
         if self.reductions or self.tables:
-            return shape._replace(blocks=min(shape.blocks, _MOST_BLOCKS))
+            return shape._replace(blocks=min(shape.blocks, MOST_BLOCKS))
         return shape
 
     def combine_shape(self) -> Shape:

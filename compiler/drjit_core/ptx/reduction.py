@@ -18,12 +18,12 @@ from .function import TRUE, FunctionEmitter
 from .module import ModuleContext
 from .texts import Lines, T, accumulation, constant
 
-__all__ = ["BLOCK", "COMBINE", "WARP", "Accumulator", "Flushes", "block", "block_total", "combine", "partial_bytes",
-           "reduced_by_warp"]
+__all__ = ["BLOCK", "COMBINE", "WARP", "WARPS", "Accumulator", "Flushes", "block", "block_total", "combine",
+           "partial_bytes", "reduced_by_warp"]
 
-#: Threads of a block, and of a warp.
+#: Threads of a block, and of a warp; warps of a block.
 BLOCK, WARP = 256, 32
-_WARPS = BLOCK // WARP
+WARPS = BLOCK // WARP
 #: Name of the second kernel.
 COMBINE = "combine"
 #: Additions in single precision before the sum goes on in double precision.
@@ -137,7 +137,7 @@ def reduced_by_warp(emitter: FunctionEmitter, op: int, type_: int, name: str) ->
 def _of_shared(emitter: FunctionEmitter, op: int, type_: int, address: str, distance: int) -> tuple[Lines, str]:
     """Text that reduces what lies in shared memory, as many as a block has warps."""
     lines, total = [], ""
-    for number in range(_WARPS):
+    for number in range(WARPS):
         one = emitter.new(type_)
         lines += elements.loaded(emitter, type_, one, f"{address}+{distance * number}", space="shared")
         if total:
@@ -149,7 +149,7 @@ def _of_shared(emitter: FunctionEmitter, op: int, type_: int, address: str, dist
 def block_total(emitter: FunctionEmitter, op: int, type_: int, name: str, tid: str) -> tuple[Lines, str]:
     """Text that reduces what all threads of a block have, for all of them; its warps have done so already."""
     area = "of_warps"
-    variable = f".shared .align 8 .b8 {area}[{8 * _WARPS}];"
+    variable = f".shared .align 8 .b8 {area}[{8 * WARPS}];"
     if variable not in emitter.variables:
         emitter.variables.append(variable)
     lane, warp, base, first = emitter.registers("%r", "%r", "%rd", "%p")
@@ -176,18 +176,18 @@ def block(emitter: FunctionEmitter, accumulators: Sequence[Accumulator], tid: st
 def _few(emitter: FunctionEmitter, accumulators: Sequence[Accumulator], tid: str, to: str) -> Lines:
     """By shuffles; the first thread combines what the warps have found."""
     lane, warp, base, first, other = emitter.registers("%r", "%r", "%rd", "%p", "%p")
-    emitter.variables.append(f".shared .align 8 .b8 partials[{8 * _WARPS * len(accumulators)}];")
+    emitter.variables.append(f".shared .align 8 .b8 partials[{8 * WARPS * len(accumulators)}];")
     out = [f"and.b32 {lane}, {tid}, {WARP - 1};", f"shr.u32 {warp}, {tid}, 5;", f"mov.u64 {base}, partials;",
            f"mad.wide.u32 {base}, {warp}, 8, {base};", f"setp.eq.u32 {first}, {lane}, 0;"]
     for place, a in enumerate(accumulators):
         total = a.total(out)
         out += reduced_by_warp(emitter, a.op, a.last, total)
-        out += elements.stored(emitter, a.last, f"{base}+{8 * _WARPS * place}", total, f"@{first} ", "shared")
+        out += elements.stored(emitter, a.last, f"{base}+{8 * WARPS * place}", total, f"@{first} ", "shared")
     done = emitter.label("partials")
     out += ["bar.sync 0;", f"setp.ne.u32 {other}, {tid}, 0;", f"@{other} bra {done};", f"mov.u64 {base}, partials;"]
     for place, a in enumerate(accumulators):
         area = emitter.register("%rd")
-        out.append(f"add.u64 {area}, {base}, {8 * _WARPS * place};")
+        out.append(f"add.u64 {area}, {base}, {8 * WARPS * place};")
         lines, total = _of_shared(emitter, a.op, a.last, area, 8)
         out += [*lines, *elements.stored(emitter, a.last, f"{to}+{8 * place}", total)]
     return [*out, f"{done}:"]
@@ -207,9 +207,9 @@ def _runs(kinds: Sequence[tuple[int, ...]], most: int) -> list[tuple[int, int]]:
 def _many(emitter: FunctionEmitter, accumulators: Sequence[Accumulator], tid: str, to: str) -> Lines:
     """Eight at a time through shared memory."""
     base, own = emitter.registers("%rd", "%rd")
-    emitter.variables.append(f".shared .align 8 .b8 values_of_threads[{8 * BLOCK * _WARPS}];")
+    emitter.variables.append(f".shared .align 8 .b8 values_of_threads[{8 * BLOCK * WARPS}];")
     out = emitter.lines = [f"mov.u64 {base}, values_of_threads;", f"mad.wide.u32 {own}, {tid}, 8, {base};"]
-    for first, length in _runs([(a.op, a.last) for a in accumulators], _WARPS):
+    for first, length in _runs([(a.op, a.last) for a in accumulators], WARPS):
         a = accumulators[first]
         out.append("bar.sync 0;")
         for place in range(length):

@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from ...codegen.steps import Call, Pass, Text
 from ...types import UINT8, UINT32, UINT64, ReduceOp
 from . import scan
-from .writer import BLOCK, WARP, Grid, Writer
+from .writer import BLOCK, WARP, WARPS, Grid, Writer
 
 __all__ = ["count_passes", "passes"]
 
 _ADD = ReduceOp.Add.value
-_WARPS = BLOCK // WARP
 
 
 class _Part:
@@ -52,12 +51,12 @@ class _Part:
     def before(self, total: str) -> tuple[str, str]:
         """How many are set before the warp's part in the chunk, and in all of the chunk."""
         w = self.w
-        shared = w.shared("counts", 4 * _WARPS)
+        shared = w.shared("counts", 4 * WARPS)
         with w.when(w.p("setp.eq.u32", self.lane, 0)):
             w.store(UINT32, w.at(shared, self.warp, 4), total, space="shared")
         w.barrier()
         before, all_ = w.r("mov.b32", 0), w.r("mov.b32", 0)
-        for k in range(_WARPS):
+        for k in range(WARPS):
             w.set(UINT32, before, w.select(UINT32, w.p("setp.eq.u32", self.warp, k), all_, before))
             one = w.load(UINT32, shared, space="shared", offset=4 * k)
             w.line(f"add.u32 {all_}, {all_}, {one};")

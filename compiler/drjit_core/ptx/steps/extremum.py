@@ -12,11 +12,10 @@ from ...codegen.steps import Call, Pass, Text
 from ...types import COMPUTES_IN, TYPES, UINT32, UINT64
 from .. import atomics, texts
 from ..texts import T
-from .writer import BLOCK, WARP, Grid, Writer, in_registers
+from .writer import BLOCK, WARP, WARPS, Grid, Writer, in_registers
 
 __all__ = ["passes"]
 
-_WARPS = BLOCK // WARP
 #: Elements of a part, unless that makes more parts than there are numbers for threads of the second launch.
 _PART, _MOST_PARTS = 1 << 14, 1 << 10
 #: No element is as large as that; positions of nothing.
@@ -91,14 +90,14 @@ def _rows(architecture: int, type_: int, largest: int, parts: int) -> str:
         pairs.take(best, pairs.read(w.load(pairs.memory, w.at(begin, position, size))), position)
         w.line(f"add.u32 {position}, {position}, {BLOCK};")
     pairs.of_warp(best)
-    values, positions = w.shared("values", 8 * _WARPS), w.shared("positions", 4 * _WARPS)
+    values, positions = w.shared("values", 8 * WARPS), w.shared("positions", 4 * WARPS)
     warp = w.r("shr.u32", w.tid, 5)
     with w.when(w.p("setp.eq.u32", w.lane(), 0)):
         w.store(pairs.kept, w.at(values, warp, 8), best[0], space="shared")
         w.store(UINT32, w.at(positions, warp, 4), best[1], space="shared")
     w.barrier()
     with w.when(w.p("setp.eq.u32", w.tid, 0)):
-        for k in range(1, _WARPS):
+        for k in range(1, WARPS):
             pairs.take(best, w.load(pairs.kept, values, space="shared", offset=8 * k),
                        w.load(UINT32, positions, space="shared", offset=4 * k))
         if parts:
@@ -118,7 +117,7 @@ def _parts(architecture: int, type_: int, largest: int) -> str:
     """A warp for each row, of what parts have found.  Words: values, positions, results, parts of a row, rows."""
     w = Writer(architecture)
     pairs = _Pairs(w, type_, largest)
-    row = w.r("mad.lo.u32", w.block, _WARPS, w.r("shr.u32", w.tid, 5))
+    row = w.r("mad.lo.u32", w.block, WARPS, w.r("shr.u32", w.tid, 5))
     lane, count = w.lane(), w.parameter(3, "u32")
     with w.when(w.p("setp.lt.u32", row, w.parameter(4, "u32"))):
         best, number = pairs.nothing(), w.copy(UINT32, lane)
@@ -177,4 +176,4 @@ def passes(call: Call) -> Iterable[Pass]:
     yield Pass(Text("extremum", (*arguments, 1), _rows, 8),
                (source.address, positions, length, parts, part, values), Grid(source.size, outer * parts))
     yield Pass(Text("extremum of parts", arguments, _parts, 8), (values, positions, result.address, parts, outer),
-               Grid(outer * parts, -(-outer // _WARPS)))
+               Grid(outer * parts, -(-outer // WARPS)))

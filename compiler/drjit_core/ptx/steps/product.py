@@ -19,7 +19,7 @@ from ...ops.table import KIND
 from ...types import BFLOAT16, COMPUTES_IN, FLOAT16, FLOAT32, TYPE_BITS, TYPES, UINT32, ReduceOp
 from .. import texts
 from ..texts import TEXTS, T
-from .writer import BLOCK, WARP, Grid, Writer
+from .writer import BLOCK, WARP, WARPS, Grid, Writer
 
 __all__ = ["passes"]
 
@@ -243,7 +243,7 @@ def _elements(architecture: int, type_: int, dimensions: int, threads: int) -> s
     if threads == BLOCK:
         number, own = w.block, w.tid
     elif threads == WARP:
-        number, own = w.r("mad.lo.u32", w.block, BLOCK // WARP, w.r("shr.u32", w.tid, 5)), w.lane()
+        number, own = w.r("mad.lo.u32", w.block, WARPS, w.r("shr.u32", w.tid, 5)), w.lane()
     else:
         number, own = w.r("mad.lo.u32", w.block, BLOCK, w.tid), w.zero(UINT32)
     with w.when(w.p("setp.lt.u32", number, o.word("count", "u32"))):
@@ -264,12 +264,12 @@ def _elements(architecture: int, type_: int, dimensions: int, threads: int) -> s
             total = w.total(_ADD, o.kept, total)
             wanted = w.p("setp.eq.u32", own, 0)
         if threads == BLOCK:
-            shared = w.shared("totals", 8 * BLOCK // WARP)
+            shared = w.shared("totals", 8 * WARPS)
             with w.when(w.p("setp.eq.u32", w.lane(), 0)):
                 w.store(o.kept, w.at(shared, w.r("shr.u32", w.tid, 5), 8), total, space="shared")
             w.barrier()
             total = w.load(o.kept, shared, space="shared")
-            for k in range(1, BLOCK // WARP):
+            for k in range(1, WARPS):
                 total = w.combine(_ADD, o.kept, total, w.load(o.kept, shared, space="shared", offset=8 * k))
         o.store(o.result(batch, row, column), total, wanted)
     return w.text(len(_WORDS) + 3 * dimensions)

@@ -19,7 +19,7 @@ from ...ops.reductions import REDUCTIONS
 from ...types import BOOL, COMPUTES_IN, TYPES
 from .. import texts
 from ..texts import T
-from .writer import BLOCK, WARP, Grid, Writer, cleared, in_registers
+from .writer import BLOCK, WARP, WARPS, Grid, Writer, cleared, in_registers
 
 __all__ = ["LEVELS", "Level", "cleared_pass", "look_back", "passes", "scratch_bytes", "tiles_in", "warp_scan"]
 
@@ -29,7 +29,6 @@ _BYTES, _MOST = 64, 16
 _GROUP = WARP
 #: Rows of more tiles are cut into them.
 _SHORT = 2
-_WARPS = BLOCK // WARP
 LEVELS = 3
 
 
@@ -159,7 +158,7 @@ def _tiles(architecture: int, op: int, exclusive: int, reverse: int, type_: int)
     w = Writer(architecture)
     memory, kept = _types(type_)
     size, each = TYPES[type_].size, _each(type_)
-    shared = w.shared("totals", 8 * (_WARPS + 2))
+    shared = w.shared("totals", 8 * (WARPS + 2))
     tile = w.ticket(w.parameter(2), shared)
     w.barrier()
     per_row = w.parameter(3, "u32")
@@ -204,7 +203,7 @@ def _tiles(architecture: int, op: int, exclusive: int, reverse: int, type_: int)
         w.store(kept, own, carry, space="shared")
     w.barrier()
     before, total = w.copy(kept, identity), w.copy(kept, identity)
-    for k in range(_WARPS):
+    for k in range(WARPS):
         one = w.load(kept, shared, space="shared", offset=8 * k)
         w.set(kept, before, w.select(kept, w.p("setp.eq.u32", warp, k), total, before))
         w.set(kept, total, w.combine(op, kept, total, one))
@@ -214,9 +213,9 @@ def _tiles(architecture: int, op: int, exclusive: int, reverse: int, type_: int)
             base = w.r("mul.lo.u32", row, w.parameter(8 + 3 * k, "u32"))
             levels.append((w.parameter(6 + 3 * k), w.parameter(7 + 3 * k), base))
         start = _start(w, op, type_, exclusive)
-        w.store(kept, shared, look_back(w, op, kept, total, start, number, levels), is_first, "shared", 8 * _WARPS)
+        w.store(kept, shared, look_back(w, op, kept, total, start, number, levels), is_first, "shared", 8 * WARPS)
     w.barrier()
-    base = w.combine(op, kept, w.load(kept, shared, space="shared", offset=8 * _WARPS), before)
+    base = w.combine(op, kept, w.load(kept, shared, space="shared", offset=8 * WARPS), before)
     for k, value in enumerate(results):
         result = _read(w, kept, memory, w.combine(op, kept, base, value))
         w.store(memory, target, result, there(k), offset=k * distance)
@@ -229,7 +228,7 @@ def _rows(architecture: int, op: int, exclusive: int, reverse: int, type_: int) 
     memory, kept = _types(type_)
     size = TYPES[type_].size
     level = Level(w)
-    row = w.rd("mad.wide.u32", w.block, _WARPS, w.wide(w.r("shr.u32", w.tid, 5)))
+    row = w.rd("mad.wide.u32", w.block, WARPS, w.wide(w.r("shr.u32", w.tid, 5)))
     identity = w.number(memory, REDUCTIONS[op].identity(memory))
     with w.when(w.p("setp.lt.u64", row, w.parameter(2))):
         begin = w.rd("mul.lo.u64", row, w.parameter(3))
@@ -304,7 +303,7 @@ def passes(call: Call) -> Iterable[Pass]:
     tile = BLOCK * _each(source.type)
     if length < _SHORT * tile:
         yield Pass(Text("scan of rows", arguments, _rows, 20), (*words, rows, length, width),
-                   Grid(width, -(-rows // _WARPS)))
+                   Grid(width, -(-rows // WARPS)))
         return
     per_row = -(-length // tile)
     levels = tiles_in(length, tile)

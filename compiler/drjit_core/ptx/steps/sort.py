@@ -18,7 +18,7 @@ from ...ops.steps import Step
 from ...types import TYPES, UINT32, UINT64, ReduceOp
 from .. import atomics
 from . import scan
-from .writer import BLOCK, WARP, Grid, Writer, in_registers
+from .writer import BLOCK, WARP, WARPS, Grid, Writer, in_registers
 
 __all__ = ["passes"]
 
@@ -28,7 +28,6 @@ _SHORT = {32: 4096, 64: 2048}
 _EACH = 16
 _TILE = BLOCK * _EACH
 _DIGIT, _DIGITS = 8, 256
-_WARPS = BLOCK // WARP
 #: What the last pass writes; those before it write keys and positions.
 _POSITIONS, _VALUES = 1, 2
 
@@ -149,9 +148,9 @@ class _Tile:
         self.row = w.r("div.u32", w.block, per_row)
         self.tile = w.r("sub.u32", w.block, w.r("mul.lo.u32", self.row, per_row))
         self.begin = w.rd("mul.wide.u32", self.row, length)
-        self.counts = w.shared("counts", 4 * _WARPS * _DIGITS)
+        self.counts = w.shared("counts", 4 * WARPS * _DIGITS)
         self.lane, self.warp = w.lane(), w.r("shr.u32", w.tid, 5)
-        for k in range(_WARPS):
+        for k in range(WARPS):
             w.store(UINT32, w.at(self.counts, w.tid, 4), w.zero(UINT32), space="shared", offset=4 * k * _DIGITS)
         w.barrier()
         start = w.r("mad.lo.u32", self.tile, _TILE, w.r("mad.lo.u32", self.warp, _EACH * WARP, self.lane))
@@ -202,7 +201,7 @@ def _count(architecture: int, type_: int, descending: int, shift: int, first: in
     """Words: those of tiles, counts."""
     w = Writer(architecture)
     tile, total = _Tile(w, type_, descending, shift, first), w.zero(UINT32)
-    for k in range(_WARPS):
+    for k in range(WARPS):
         one = w.load(UINT32, w.at(tile.counts, w.tid, 4), space="shared", offset=4 * k * _DIGITS)
         w.line(f"add.u32 {total}, {total}, {one};")
     w.store(UINT32, tile.at_counts(w.parameter(4)), total)
@@ -214,7 +213,7 @@ def _move(architecture: int, type_: int, descending: int, shift: int, first: int
     w = Writer(architecture)
     tile = _Tile(w, type_, descending, shift, first)
     before = w.load(UINT32, tile.at_counts(w.parameter(4)))
-    for k in range(_WARPS):
+    for k in range(WARPS):
         place = w.at(tile.counts, w.tid, 4)
         one = w.load(UINT32, place, space="shared", offset=4 * k * _DIGITS)
         w.store(UINT32, place, before, space="shared", offset=4 * k * _DIGITS)

@@ -12,13 +12,11 @@ from typing import NamedTuple
 
 from ...types import BOOL, UINT8, UINT32, UINT64
 from .. import atomics, elements, features
+from ..reduction import BLOCK, WARP, WARPS
 from ..registers import Registers
 from ..texts import Lines, T, accumulation, constant
 
-__all__ = ["BLOCK", "WARP", "Grid", "Writer", "in_registers"]
-
-#: Threads of a block, and of a warp.
-BLOCK, WARP = 256, 32
+__all__ = ["BLOCK", "WARP", "WARPS", "Grid", "Writer", "in_registers"]
 
 
 class Grid(NamedTuple):

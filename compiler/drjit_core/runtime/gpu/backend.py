@@ -94,6 +94,9 @@ class Driver(Protocol):
     def passed(self, point: Any) -> bool:
         """Whether the device has come to a point; if so, that is forgotten."""
 
+    def unmark(self, point: Any) -> None:
+        """Forget a point that nobody asks about any more."""
+
     def order(self, before: int | None, after: int | None) -> None:
         """Let what a stream is asked for from now on wait for what another one has been asked for: handles of streams,
         1 is the default one, 2 that of the calling thread, ``None`` the one that is asked here."""
@@ -285,7 +288,8 @@ class GPU:
         """Run a launch after those before it."""
         with self.watching():
             self.streams.turn()
-            begin = self.driver.mark() if launch.timed else None
+            if launch.timed:
+                launch.points.append(self.driver.mark())
             launch.begun = True  # for who interrupts
             try:
                 self.run(launch)
@@ -295,7 +299,7 @@ class GPU:
             ticket = self.native.note(launch.kernel.hash)
             launch.keep = []  # what is allocated from now on comes after the launch
             if launch.timed:
-                launch.events = self.driver, begin, self.driver.mark()
+                launch.points.append(self.driver.mark())
             return ticket
 
     def run(self, launch: Any, /) -> None:

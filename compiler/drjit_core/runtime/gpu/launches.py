@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from types import CodeType
 from typing import Any
 
+from ...cuda.errors import DriverError
 from ...ir.symbolic import line_at
 
 __all__ = ["Graph", "Launch", "described"]
@@ -36,21 +38,27 @@ class Graph:
 class Launch:
     """One execution of a kernel: its words, its shape, and what must live until it has been asked for."""
 
-    __slots__ = ("_milliseconds", "begun", "events", "keep", "kernel", "shape", "timed", "units", "words")
+    __slots__ = ("_milliseconds", "begun", "keep", "kernel", "points", "shape", "timed", "units", "words")
 
     def __init__(self, kernel: Any, words: bytes, shape: Any, units: bytes, keep: list[Any], timed: bool) -> None:
         self.kernel, self.words, self.shape, self.keep, self.timed = kernel, words, shape, keep, timed
         self.units = units  # what the kernel gets behind the words
         self.begun = False
-        self.events: tuple[Any, Any, Any] | None = None  # driver, begin and end
+        self.points: list[Any] = []  # before it and behind it, if it is timed
         self._milliseconds = 0.0
 
     @property
     def milliseconds(self) -> float:
         """Time that it took, once it has run; 0 if it was not timed."""
-        if self.events is not None:
-            driver, begin, end = self.events
-            self.events = None
-            with self.kernel.backend.watching():
-                self._milliseconds = driver.milliseconds(begin, end)
+        if len(self.points) == 2:
+            backend, (begin, end) = self.kernel.backend, self.points
+            self.points = []
+            with backend.watching():
+                self._milliseconds = backend.driver.milliseconds(begin, end)
         return self._milliseconds
+
+    def __del__(self) -> None:
+        if self.points and not self.kernel.backend.is_lost():  # nobody has asked for the time
+            with suppress(DriverError):
+                for point in self.points:
+                    self.kernel.backend.driver.unmark(point)

@@ -10,7 +10,8 @@ from ...codegen.steps import Call, Pass
 from ...codegen.target import Target
 from ...ir.node import Node
 from ...ops.table import OPS
-from ...ptx.emit import emit
+from ...ptx.emit import MOST_BLOCKS, emit
+from ...ptx.reduction import partial_bytes
 from ...ptx.steps import LAUNCHES
 from ...types import JitBackend
 from .target import LIMITS, target_of
@@ -51,7 +52,7 @@ class PTXTexts:
 
     def partial_bytes(self, words: int, work: int, width: int, unit: int, /) -> int:
         """Bytes of partial results of a kernel: as many as the largest number of blocks writes."""
-        return 8 * words * min(width, 1024)
+        return partial_bytes(words, min(width, MOST_BLOCKS))
 
     def course_of(self, program: Program, /) -> Course:
         """Nothing."""
