@@ -15,7 +15,9 @@ __all__ = ["APPROXIMATE", "COMPARISONS", "ONE", "TWO", "UPDATES", "approximate",
 
 _libm = ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6")
 _libm.fma.restype, _libm.fma.argtypes = ctypes.c_double, [ctypes.c_double] * 3
-_fma64 = np.frompyfunc(_libm.fma, 3, 1)
+_fma_by_one = np.frompyfunc(_libm.fma, 3, 1)
+#: Numbers of double precision with exponents up to this (by absolute value) are far from overflow and underflow.
+_MODERATE = 400
 
 
 def _odd(rounded: Any, error: Any) -> Any:
@@ -27,21 +29,54 @@ def _odd(rounded: Any, error: Any) -> Any:
 
 def _towards(rounded: Any, exact: Any, error: Any, rounding: str) -> Any:
     """What was rounded to the nearest, rounded in another direction; what was meant is ``exact + error``."""
-    with np.errstate(all="ignore"):
-        distance = exact - rounded.astype(np.float64)
-        distance = np.where(distance == 0, error, distance)
-        up, down = np.nextafter(rounded, rounded.dtype.type(np.inf)), np.nextafter(rounded, rounded.dtype.type(-np.inf))
-        above, below = np.where(distance > 0, up, rounded), np.where(distance < 0, down, rounded)
-        if rounding == "rz":
-            return np.where(exact > 0, below, above)
-        return above if rounding == "rp" else below
+    distance = exact - rounded.astype(np.float64)
+    distance = np.where(distance == 0, error, distance)
+    up, down = np.nextafter(rounded, rounded.dtype.type(np.inf)), np.nextafter(rounded, rounded.dtype.type(-np.inf))
+    above, below = np.where(distance > 0, up, rounded), np.where(distance < 0, down, rounded)
+    if rounding == "rz":
+        return np.where(exact > 0, below, above)
+    return above if rounding == "rp" else below
+
+
+def _product(a: Any, b: Any) -> tuple[Any, Any]:
+    """A product and its error, of doubles (T. J. Dekker, A floating-point technique for extending the available
+    precision, 1971)."""
+    def halves(x: Any) -> tuple[Any, Any]:
+        shifted = x * 134217729.0  # 2^27 + 1
+        high = shifted - (shifted - x)
+        return high, x - high
+
+    (a1, a2), (b1, b2), product = halves(a), halves(b), a * b
+    return product, a2 * b2 - (product - a1 * b1 - a2 * b1 - a1 * b2)
+
+
+def _sum(a: Any, b: Any) -> tuple[Any, Any]:
+    """A sum and its error."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def _fma64(a: Any, b: Any, c: Any) -> Any:
+    """That of doubles (S. Boldo, G. Melquiond, Emulation of FMA and correctly rounded sums: proved algorithms using
+    rounding to odd, 2008); where something might overflow or underflow, that of the C library."""
+    high, low = _product(a, b)
+    first, second = _sum(c, low)
+    third, fourth = _sum(high, first)
+    result = np.where((a == 0) | (b == 0), high + c, third + _odd(*_sum(second, fourth)))
+    other = ~(np.isfinite(a) & np.isfinite(b) & np.isfinite(c))
+    for each in (a, b, c):
+        other |= abs(np.frexp(each)[1]) > _MODERATE
+    if other.any():
+        result[other] = _fma_by_one(a[other], b[other], c[other])
+    return result
 
 
 def fma(a: Any, b: Any, c: Any, rounding: str = "rn") -> Any:
     """``a * b + c``, rounded once."""
     if a.dtype == np.float64:
         assert rounding == "rn"
-        return _fma64(a, b, c).astype(np.float64)
+        return _fma64(a, b, c)
     x, y, z = a.astype(np.float64), b.astype(np.float64), c.astype(np.float64)
     product = x * y  # exact
     total = product + z
@@ -151,12 +186,15 @@ UPDATES: dict[str, Any] = {"add": np.add, "min": np.minimum, "max": np.maximum, 
 
 def compare(name: str, a: Any, b: Any) -> Any:
     """A comparison; of numbers that are none, those whose name ends with ``u`` hold."""
-    unordered = np.isnan(a) | np.isnan(b) if a.dtype.kind == "f" else np.zeros(a.shape, bool)
+    ordered = COMPARISONS.get(name)
+    if ordered is not None and name != "ne":
+        return ordered(a, b)
+    if a.dtype.kind != "f":
+        return COMPARISONS[name](a, b)
+    unordered = np.isnan(a) | np.isnan(b)
     if name == "nan":
         return unordered
-    if name.endswith("u"):
-        return COMPARISONS[name[:-1]](a, b) | unordered
-    return COMPARISONS[name](a, b) & ~unordered
+    return COMPARISONS["ne"](a, b) & ~unordered if name == "ne" else COMPARISONS[name[:-1]](a, b) | unordered
 
 
 _ROUNDINGS = {"rzi": np.trunc, "rni": np.rint, "rmi": np.floor, "rpi": np.ceil}

@@ -29,6 +29,8 @@ WARP = 32
 _PATIENCE = 64
 #: Rounds after which a launch is said not to end.
 _MOST_ROUNDS = 500_000
+#: Threads that run at once, in whole blocks, if the order is that of the threads: a cache has their registers then.
+_AT_ONCE = 1 << 13
 
 _TWO_OPERANDS = (*arithmetic.TWO, "min", "max")
 
@@ -48,17 +50,23 @@ class Machine:
         """Run a kernel; parameters are arrays."""
         for function in functions.values():
             if not function.steps:
-                function.steps = [_step(function, instruction) for instruction in function.code]
+                _prepare(function)
         self.functions = functions
         x, y = (*threads, 1)[:2]
-        frame = Frame(self, functions[name], np.arange(blocks * x * y), (x, y), blocks)
-        frame.words = {key: np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
-                       for key, value in parameters.items()}
+        words = {key: np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
+                 for key, value in parameters.items()}
         shared = functions[name].bytes["shared"]
-        if shared:
-            frame.shared = np.full((blocks, (shared + 15) // 8 * 8), 0xA5, np.uint8)
+        together = blocks if self.random is not None else max(_AT_ONCE // (x * y), 1)
         try:
-            frame.run()
+            with np.errstate(all="ignore"):
+                for first in range(0, blocks, together):
+                    some = min(together, blocks - first)
+                    frame = Frame(self, functions[name], np.arange(first * x * y, (first + some) * x * y), (x, y),
+                                  blocks)
+                    frame.words, frame.first = words, first
+                    if shared:
+                        frame.shared = np.full((some, (shared + 15) // 8 * 8), 0xA5, np.uint8)
+                    frame.run()
         finally:
             self.uses.forget()
 
@@ -93,6 +101,7 @@ class Frame:
     """Threads within a function."""
 
     shared: Any = None
+    first = 0  # of the blocks that run
 
     def __init__(self, machine: Machine, function: Function, threads: Any, shape: tuple[int, int],
                  blocks: int) -> None:
@@ -118,9 +127,9 @@ class Frame:
         return register if chosen is None else register[chosen]
 
     def set(self, name: str, chosen: Any, values: Any) -> None:
-        """Write it."""
+        """Write it: with what nobody else has."""
         if chosen is None:
-            self.registers[name] = np.array(values)
+            self.registers[name] = values
             self.written.pop(name, None)
             return
         register = self.registers.get(name)
@@ -145,8 +154,8 @@ class Frame:
     def by_warp(self, chosen: Any, values: Any) -> tuple[Any, Any, Any, Any]:
         """Values of threads as a table of warps and lanes, which of these there are, and where threads are in it."""
         threads = self.threads if chosen is None else self.threads[chosen]
-        _, warps = np.unique(threads // WARP, return_inverse=True)
-        lanes, there = threads % WARP, np.zeros((warps.max() + 1, WARP), bool)
+        warps, lanes = threads // WARP - threads[0] // WARP, threads % WARP
+        there = np.zeros((warps[-1] + 1, WARP), bool)
         table = np.zeros(there.shape, values.dtype)
         table[warps, lanes], there[warps, lanes] = values, True
         return table, there, warps, lanes
@@ -167,7 +176,7 @@ class Frame:
     def _rows(self, space: str, chosen: Any) -> Any:
         if space == "local":
             return np.arange(self.count) if chosen is None else chosen
-        return (self.threads if chosen is None else self.threads[chosen]) // self.block
+        return (self.threads if chosen is None else self.threads[chosen]) // self.block - self.first
 
     def read(self, space: str, at: Any, dtype: np.dtype[Any], chosen: Any) -> Any:
         """Elements of memory."""
@@ -177,8 +186,7 @@ class Frame:
 
     def update(self, at: Any, dtype: np.dtype[Any], function: Any, values: Any, chosen: Any) -> None:
         """Combine values into shared memory."""
-        with np.errstate(all="ignore"):
-            function.at(self.shared.view(dtype), (self._rows("shared", chosen), at), values)
+        function.at(self.shared.view(dtype), (self._rows("shared", chosen), at), values)
 
     def write(self, space: str, at: Any, values: Any, chosen: Any) -> None:
         """Write them; of several threads that write to one, the last one stays."""
@@ -215,7 +223,7 @@ class Frame:
     def run(self) -> None:
         """Run all threads until they have ended."""
         function, count, random = self.function, self.count, self.machine.random
-        steps, end = function.steps, len(function.steps)
+        steps, plain, end = function.steps, function.plain, len(function.steps)
         joins = set(function.labels.values())
         places, waiting = np.zeros(count, np.int64), np.zeros(count, bool)
         pc, chosen = 0, None
@@ -227,11 +235,23 @@ class Frame:
                     return
                 if spins > _PATIENCE:
                     spins, turn = 0, turn + 1
+            here = slice(None) if chosen is None else chosen
+            if random is None and plain[pc]:
+                waiting[here] = False
+                for run in plain[pc]:
+                    run(self, chosen)
+                self.machine.executed += len(plain[pc])
+                rounds += len(plain[pc])
+                pc += len(plain[pc])
+                if pc == end:
+                    places[here], self.gone[here], pc = end, True, -1
+                elif chosen is not None and pc in joins:
+                    places[here], pc = pc, -1
+                continue
             rounds += 1
             if rounds > _MOST_ROUNDS:
                 raise Fault(f"{function.name} does not end")
             step = steps[pc]
-            here = slice(None) if chosen is None else chosen
             if step.waits and (chosen is not None or step.mask is not None) and (
                     chosen is None or not waiting[chosen].all()):
                 places[here], waiting[here] = pc, True
@@ -274,18 +294,15 @@ class Frame:
                 raise Fault(f"{self.function.name}: threads wait for each other for ever")
             return -1, None
         pc = int(free.min())
-        if random is not None:
-            pc = int(random.choice(np.unique(free)))
-        elif patient:
-            others = np.unique(free)
-            pc = int(others[turn % len(others)])
+        if random is not None or patient:
+            others = np.flatnonzero(np.bincount(free))
+            pc = int(others[int(random.random() * len(others)) if random is not None else turn % len(others)])
         here = np.flatnonzero((places == pc) & ~waiting)
         if random is not None:
-            warps = self.threads[here] // WARP
-            some = np.unique(warps)
-            kept = some[random.random(len(some)) < 0.5]
-            if len(kept):
-                here = here[np.isin(warps, kept)]
+            warps = self.threads[here] // WARP - self.threads[0] // WARP
+            kept = (random.random(warps[-1] + 1) < 0.5)[warps]
+            if kept.any():
+                here = here[kept]
         return pc, None if len(here) == self.count else here
 
 
@@ -316,6 +333,18 @@ class Step:
         self.targets = targets  # of a jump: where to, as one place or one for each thread
         self.waits = waits  # for the rest of the warp or block
         self.mask = mask  # or for these threads of the warp
+
+
+def _prepare(function: Function) -> None:
+    """Make steps of its code; and those that come one after the other, whoever comes to them, by the first of them."""
+    steps = function.steps = [_step(function, instruction) for instruction in function.code]
+    plain: list[list[Any]] = [[] for _ in steps]
+    joins = set(function.labels.values())
+    for pc in range(len(steps) - 1, -1, -1):
+        step = steps[pc]
+        if step.targets is None and not step.waits:
+            plain[pc] = [step.run, *(plain[pc + 1] if pc + 1 < len(steps) and pc + 1 not in joins else ())]
+    function.plain = plain
 
 
 def _step(function: Function, instruction: Instruction) -> Step:
@@ -379,21 +408,33 @@ def _as(values: Any, dtype: np.dtype[Any]) -> Any:
     return values if values.dtype == dtype else values.view(dtype)
 
 
+_SPECIAL = re.compile(r"%(tid|ntid|ctaid|nctaid)\.[xy]|%laneid|%lanemask_[lg]t")
+_IMMEDIATE = re.compile(r"-?(0x)?[0-9A-Fa-f]+")
+
+
 def _source(function: Function, text: str, type_: str) -> Any:
     """What yields an operand, as a type."""
     dtype = np.dtype(DTYPES[type_])
-    if re.fullmatch(r"%(tid|ntid|ctaid|nctaid)\.[xy]|%laneid|%lanemask_[lg]t", text):
+    if _SPECIAL.fullmatch(text):
         return lambda frame, chosen: _as(frame.special(text, chosen), dtype)
     if text.startswith("%"):
         own = function.type_of(text)
         if BITS[own] != BITS[type_]:
             raise SyntaxError(f"{function.name}: {text} is no {type_}")
-        return lambda frame, chosen: _as(frame.get(text, chosen), dtype)
+
+        def register(frame: Frame, chosen: Any) -> Any:
+            values = frame.registers.get(text)
+            if values is None or frame.written and text in frame.written:
+                values = frame.get(text, chosen)
+            elif chosen is not None:
+                values = values[chosen]
+            return values if values.dtype == dtype else values.view(dtype)
+        return register
     if text.startswith("0f"):
         value = np.array(int(text[2:], 16), np.uint32).view(np.float32)
     elif text.startswith("0d"):
         value = np.array(int(text[2:], 16), np.uint64).view(np.float64)
-    elif re.fullmatch(r"-?(0x)?[0-9A-Fa-f]+", text):
+    elif _IMMEDIATE.fullmatch(text):
         if type_ in ("pred", "f16"):
             raise SyntaxError(f"{function.name}: {type_} has no immediate operands")
         bits = int(text, 0) & (1 << BITS[type_]) - 1
@@ -416,7 +457,7 @@ def _put(function: Function, name: str, type_: str) -> Any:
     if BITS[own] != BITS[type_]:
         raise SyntaxError(f"{function.name}: {name} is no {type_}")
     dtype = np.dtype(DTYPES[own])
-    return lambda frame, chosen, values: frame.set(name, chosen, _as(np.asarray(values), dtype))
+    return lambda frame, chosen, values: frame.set(name, chosen, _as(values, dtype))
 
 
 def _widened(values: Any, bits: int) -> Any:
@@ -457,10 +498,13 @@ def _arithmetic(function: Function, parts: list[str], operands: list[str], line:
     sources = [_source(function, operand, each) for operand, each in zip(operands[1:], types, strict=True)]
     put = _put(function, operands[0], result)
 
-    def run(frame: Frame, chosen: Any) -> None:
-        with np.errstate(all="ignore"):
-            put(frame, chosen, compute(*(source(frame, chosen) for source in sources)))
-    return run
+    if len(sources) == 1:
+        only, = sources
+        return lambda frame, chosen: put(frame, chosen, compute(only(frame, chosen)))
+    if len(sources) == 2:
+        one, two = sources
+        return lambda frame, chosen: put(frame, chosen, compute(one(frame, chosen), two(frame, chosen)))
+    return lambda frame, chosen: put(frame, chosen, compute(*(source(frame, chosen) for source in sources)))
 
 
 def _funnel(function: Function, parts: list[str], operands: list[str], line: str) -> Any:
@@ -497,7 +541,7 @@ def _moved(function: Function, parts: list[str], operands: list[str], line: str)
         return lambda frame, chosen: put(frame, chosen, high(frame, chosen).astype(np.uint64) << np.uint64(32) |
                                          low(frame, chosen).astype(np.uint64))
     value = _source(function, source, parts[-1])
-    return lambda frame, chosen: put(frame, chosen, value(frame, chosen))
+    return lambda frame, chosen: put(frame, chosen, value(frame, chosen).copy())
 
 
 def _selected(function: Function, parts: list[str], operands: list[str], line: str) -> Any:
@@ -532,8 +576,7 @@ def _converted(function: Function, parts: list[str], operands: list[str], line: 
 
     def run(frame: Frame, chosen: Any) -> None:
         values = value(frame, chosen)
-        with np.errstate(all="ignore"):
-            result = arithmetic.convert(parts[1:-2], values.astype(from_) if values.dtype != from_ else values, dtype)
+        result = arithmetic.convert(parts[1:-2], values.astype(from_) if values.dtype != from_ else values, dtype)
         put(frame, chosen, _widened(result, own))
     return run
 
@@ -600,7 +643,7 @@ def _loaded_parameter(function: Function, base: str, offset: int, dtype: np.dtyp
             if name not in frame.values:
                 raise Fault(f"{function.name}: {name} is read before it is written")
             values = _as(frame.values[name] if chosen is None else frame.values[name][chosen], dtype)
-        put(frame, chosen, _widened(values, bits))
+        put(frame, chosen, _widened(values, bits).copy())
     return run
 
 
@@ -637,6 +680,21 @@ def _stored(function: Function, parts: list[str], operands: list[str], line: str
     return run
 
 
+def _exchanged(memory: Any, at: Any, expected: Any, new: Any) -> Any:
+    """What threads find that compare and exchange one after the other: each time, up to those that change something."""
+    old, left = np.empty(len(at), memory.dtype), np.arange(len(at))
+    changing = expected != new
+    while True:
+        old[left] = memory[at[left]]
+        who = left[(old[left] == expected[left]) & changing[left]]
+        if not len(who):
+            return old
+        places, first = np.unique(at[who], return_index=True)
+        memory[places] = new[who[first]]
+        place = np.minimum(np.searchsorted(places, at[left]), len(places) - 1)
+        left = left[(places[place] == at[left]) & (left > who[first][place])]
+
+
 def _updated(function: Function, parts: list[str], operands: list[str], line: str) -> Any:
     fetched, type_ = parts[0] == "atom", parts[-1]
     dtype = np.dtype(DTYPES[type_])
@@ -649,16 +707,13 @@ def _updated(function: Function, parts: list[str], operands: list[str], line: st
     address, sources = _source(function, base, "u64"), [_source(function, each, type_) for each in operands[1:]]
 
     def one_by_one(memory: Any, at: Any, values: list[Any]) -> Any:
+        if op == "cas":
+            return _exchanged(memory, at, *values)
         old = np.empty(len(at), dtype)
         for number, place in enumerate(at.tolist()):
             old[number] = memory[place]
-            if op == "cas":
-                if memory[place] == values[0][number]:
-                    memory[place] = values[1][number]
-            elif op == "exch":
-                memory[place] = values[0][number]
-            else:
-                memory[place] = arithmetic.UPDATES[op](memory[place], values[0][number])
+            memory[place] = values[0][number] if op == "exch" else arithmetic.UPDATES[op](
+                memory[place], values[0][number])
         return old
 
     def run(frame: Frame, chosen: Any) -> None:
@@ -668,11 +723,10 @@ def _updated(function: Function, parts: list[str], operands: list[str], line: st
             return
         frame.machine.uses.note(Uses.WRITTEN, at * dtype.itemsize, line)
         memory, values = frame.machine.memory.views[dtype.str[1:]], [source(frame, chosen) for source in sources]
-        with np.errstate(all="ignore"):
-            if put is None:
-                arithmetic.UPDATES[op].at(memory, at, values[0])
-            else:
-                put(frame, chosen, one_by_one(memory, at, values))
+        if put is None:
+            arithmetic.UPDATES[op].at(memory, at, values[0])
+        else:
+            put(frame, chosen, one_by_one(memory, at, values))
     return run
 
 
@@ -771,8 +825,7 @@ def _multiplied(function: Function, parts: list[str], operands: list[str], line:
             for number in range(2):
                 right[:, pair + k + 8 * number, group] = b[number][:, :, k]
                 total[:, group + 8 * number, pair + k] = c[2 * number + k]
-        with np.errstate(all="ignore"):
-            result = (left @ right + total).astype(np.float32)
+        result = (left @ right + total).astype(np.float32)
         for number in range(2):
             for k in range(2):
                 puts[2 * number + k](frame, chosen, result[:, group + 8 * number, pair + k].reshape(-1))
@@ -794,7 +847,7 @@ def _called(function: Function, parts: list[str], operands: list[str], line: str
         callee = frame.machine.functions[name]
         threads = frame.threads if chosen is None else frame.threads[chosen]
         inner = Frame(frame.machine, callee, threads, frame.shape, frame.blocks)
-        inner.shared = frame.shared
+        inner.shared, inner.first = frame.shared, frame.first
         here = slice(None) if chosen is None else chosen
         for parameter, argument in zip(callee.parameters, given, strict=True):
             inner.values[f"{parameter}+0"] = frame.values[f"{argument}+0"][here].copy()

@@ -94,13 +94,14 @@ class Memory:
 
     def positions(self, addresses: Any, size: int, total: int, what: str) -> Any:
         """Element numbers, of elements of a size, of accesses to so many bytes at some addresses."""
-        at = addresses.astype(np.uint64) - np.uint64(_BASE)
+        at = addresses - np.uint64(_BASE)
         if at.size:
             if int(at.max()) + total > self.size:
                 raise Fault(f"{what}: an address of no memory")
-            if (at % np.uint64(total)).any():
+            if (at & np.uint64(total - 1)).any():
                 raise Fault(f"{what}: a misaligned address")
-            at = at.astype(np.int64)
-            if not (self.owned[at // GRANULE].all() and self.owned[(at + total - 1) // GRANULE].all()):
+            at = at.view(np.int64)
+            if not (self.owned[at // GRANULE].all() and (
+                    total <= GRANULE or self.owned[(at + total - 1) // GRANULE].all())):
                 raise Fault(f"{what}: an address that nobody has allocated")
-        return at.astype(np.int64) // size
+        return at.view(np.int64) // size

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from drjit_core.cuda.errors import DriverError
+from tests.machine import arithmetic
 from tests.machine import machine as module
 from tests.machine.driver import MachineDriver
 from tests.machine.machine import Fault, Machine, Memory, parse
@@ -102,6 +103,33 @@ def test_a_race_shows_in_some_order() -> None:
     assert (run(text, 64)[64:128] == 1).all()
     found = [run(text, 64, seed)[64:128].sum() for seed in range(30)]
     assert min(found) == 32 and max(found) == 64
+
+
+def test_threads_that_compare_and_exchange_come_one_after_the_other() -> None:
+    rng = np.random.default_rng(1)
+    for count, places, numbers in ((1, 1, 2), (50, 1, 3), (200, 7, 2), (300, 40, 4)):
+        at = rng.integers(0, places, count)
+        expected, new, memory = (rng.integers(0, numbers, size).astype(np.uint32) for size in (count, count, places))
+        after, old = memory.copy(), []
+        for place, a, b in zip(at, expected, new, strict=True):
+            old.append(after[place])
+            after[place] = b if after[place] == a else after[place]
+        np.testing.assert_array_equal(module._exchanged(memory, at, expected, new), old)
+        np.testing.assert_array_equal(memory, after)
+
+
+def test_multiply_adds_of_doubles_are_rounded_once() -> None:
+    """Those of the C library are; exponents are moderate, and extreme."""
+    rng = np.random.default_rng(1)
+    for most in (3, 60, 421, 1050):
+        a, b, c = (np.ldexp(rng.standard_normal(2000), rng.integers(-most, min(most, 1023), 2000)) for _ in range(3))
+        for x in (a, b, c):
+            x[rng.integers(0, 2000, 40)] = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, 5e-324], 40)
+        with np.errstate(all="ignore"):
+            c = np.where(rng.random(2000) < 0.3, -(a * b) * (1 + rng.integers(-2, 3, 2000) * 2.0**-52), c)
+            found, expected = arithmetic.fma(a, b, c), arithmetic._fma_by_one(a, b, c).astype(np.float64)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(expected[found == 0]))
 
 
 def test_memory_is_found_again() -> None:

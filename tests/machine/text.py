@@ -48,16 +48,23 @@ class Function:
         self.given = 0  # bytes of the parameters of a kernel
         self.most_threads = 1024  # of a block
         self.steps: list[Any] = []  # what the machine makes of the code
+        self.plain: list[list[Any]] = []
+        self._types: dict[str, str] = {}  # of registers
 
     def type_of(self, register: str) -> str:
         """The type that a register is declared as."""
-        match = re.fullmatch(r"(%[a-z]+)(\d+)", register)
-        if match is None or match[1] not in self.registers or int(match[2]) >= self.registers[match[1]][1]:
-            raise SyntaxError(f"{self.name}: {register} is not declared")
-        return self.registers[match[1]][0]
+        type_ = self._types.get(register)
+        if type_ is None:
+            match = re.fullmatch(r"(%[a-z]+)(\d+)", register)
+            if match is None or match[1] not in self.registers or int(match[2]) >= self.registers[match[1]][1]:
+                raise SyntaxError(f"{self.name}: {register} is not declared")
+            type_ = self._types[register] = self.registers[match[1]][0]
+        return type_
 
 
 def _operands(text: str) -> list[str]:
+    if "{" not in text and "(" not in text:
+        return [each for each in map(str.strip, text.split(",")) if each]
     found, depth, start = [], 0, 0
     for place, letter in enumerate(text + ","):
         depth += (letter in "{[(") - (letter in "}])")
