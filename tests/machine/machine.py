@@ -144,12 +144,15 @@ class Frame:
         """What tells a thread who it is."""
         threads = self.threads if chosen is None else self.threads[chosen]
         x, y = self.shape
-        values = {"%tid.x": threads % x, "%tid.y": threads // x % y, "%ctaid.x": threads // self.block,
-                  "%ntid.x": x, "%ntid.y": y, "%nctaid.x": self.blocks, "%laneid": threads % self.block % WARP}
+        if name.startswith("%n"):
+            number = {"%ntid.x": x, "%ntid.y": y, "%nctaid.x": self.blocks}[name]
+            return _repeated(number.to_bytes(4, "little"), np.dtype(np.uint32), len(threads))
         if name.startswith("%lanemask"):
-            bits = np.uint32(1) << values["%laneid"].astype(np.uint32)
+            bits = np.uint32(1) << (threads % self.block % WARP).astype(np.uint32)
             return bits - np.uint32(1) if name.endswith("lt") else ~(bits - np.uint32(1)) & ~bits
-        return np.broadcast_to(np.asarray(values[name], np.uint32), len(threads))
+        number_of = {"%tid.x": lambda: threads % x, "%tid.y": lambda: threads // x % y,
+                     "%ctaid.x": lambda: threads // self.block, "%laneid": lambda: threads % self.block % WARP}
+        return number_of[name]().astype(np.uint32)
 
     def by_warp(self, chosen: Any, values: Any) -> tuple[Any, Any, Any, Any]:
         """Values of threads as a table of warps and lanes, which of these there are, and where threads are in it."""
@@ -412,6 +415,11 @@ _SPECIAL = re.compile(r"%(tid|ntid|ctaid|nctaid)\.[xy]|%laneid|%lanemask_[lg]t")
 _IMMEDIATE = re.compile(r"-?(0x)?[0-9A-Fa-f]+")
 
 
+def _repeated(word: bytes, dtype: np.dtype[Any], count: int) -> Any:
+    """The same number for all threads, which nobody may write to."""
+    return np.ndarray(count, dtype, word, 0, (0,))
+
+
 def _source(function: Function, text: str, type_: str) -> Any:
     """What yields an operand, as a type."""
     dtype = np.dtype(DTYPES[type_])
@@ -447,8 +455,8 @@ def _source(function: Function, text: str, type_: str) -> Any:
         raise SyntaxError(f"{function.name}: operand {text}")
     if value.dtype.itemsize != dtype.itemsize:
         raise SyntaxError(f"{function.name}: {text} is no {type_}")
-    value = value.view(dtype)
-    return lambda frame, chosen: np.broadcast_to(value, frame.count if chosen is None else len(chosen))
+    word = value.tobytes()
+    return lambda frame, chosen: _repeated(word, dtype, frame.count if chosen is None else len(chosen))
 
 
 def _put(function: Function, name: str, type_: str) -> Any:
@@ -636,8 +644,8 @@ def _loaded_parameter(function: Function, base: str, offset: int, dtype: np.dtyp
             at = (address(frame, chosen) + np.uint64(offset)).astype(np.int64)
             values = frame.words["p"].view(dtype)[at // dtype.itemsize]
         elif base in frame.words:
-            word = frame.words[base][offset:offset + dtype.itemsize].view(dtype)
-            values = np.broadcast_to(word, frame.count if chosen is None else len(chosen))
+            word = frame.words[base][offset:offset + dtype.itemsize].tobytes()
+            values = _repeated(word, dtype, frame.count if chosen is None else len(chosen))
         else:
             name = f"{base}+{offset}"
             if name not in frame.values:
