@@ -58,7 +58,7 @@ doc-blocks: $(VENV)/.installed-dev rooms
 pytest: $(VENV)/.installed-dev rooms
 	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) --form=plain
 	$(BIN)/python -m pytest -n $(WORKERS) --second --one-of 4 tests/arrays tests/core
-	$(BIN)/python -m pytest -n $(WORKERS) --cuda=machine --one-of 30 tests/arrays tests/core
+	$(BIN)/python -m pytest -n $(WORKERS) --cuda=machine --one-of 40 tests/arrays tests/control tests/core tests/derivatives
 	$(BIN)/python -m pytest --cuda=machine tests/interop/test_gpu.py
 	$(BIN)/python -m pytest -n $(WORKERS) --cuda=machine tests/array_api/test_devices.py
 	$(BIN)/python -m pytest -n $(WORKERS) --form=compiled
