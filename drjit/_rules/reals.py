@@ -163,7 +163,7 @@ def norm(components: Sequence[Node]) -> Node:
     if len(components) == 1:
         return ops.abs(components[0])  # type: ignore[no-any-return]
     if len(components) == 2:
-        return core.hypot(*components)  # type: ignore[no-any-return]
+        return core.hypot(*components)
     first = [primal(node) for node in components]
     values = scaled(first)
     found = ops.mul(length(values.square()), values.unscale())
