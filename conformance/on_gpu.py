@@ -339,6 +339,7 @@ def copies(device: Any, most: int) -> Iterator[dict[str, Any]]:
                 yield {"name": f"{what} {nbytes} bytes{how}", "host us": round(1e6 * host / count, 1),
                        "us": round(1e6 * (time.perf_counter() - start) / count, 1)}
             each.release(address)
+            each.wait()  # the two are in no order
 
 
 def replays(device: Any, count: int) -> Iterator[dict[str, Any]]:

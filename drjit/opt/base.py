@@ -105,6 +105,12 @@ class Optimizer(MutableMapping[str, Any], Stateful):
         """Count steps, if one of some learning rates is a schedule."""
         if self._clock is None and any(isinstance(rate, Schedule) for rate in rates):
             self._clock = Number("clock", UINT32, 0)
+            self._place_clock()
+
+    def _place_clock(self) -> None:
+        """Let the steps be counted where the parameters are."""
+        if self._clock is not None and self._parameters:
+            self._clock.belong(type(next(iter(self._parameters.values())).value))
 
     @property
     def state(self) -> dict[str, tuple[Any, ...]]:
@@ -169,6 +175,7 @@ class Optimizer(MutableMapping[str, Any], Stateful):
         old = self._parameters.setdefault(found.name, found)
         if old is not found:
             old.become(found)
+        self._place_clock()
 
     def _made(self, key: Any, value: Any) -> Parameter:
         """A parameter with a new value, to take the place of the one of that name if there is one."""
@@ -494,6 +501,7 @@ class Optimizer(MutableMapping[str, Any], Stateful):
         result._rate = children["lr"]
         if "clock" in children:
             result._clock = Number("clock", UINT32, 0)
+            result._clock.cls = type(children["clock"])
             result._clock.take(children["clock"]._nodes())
         result._parameters = {}
         for name, child in children["state"].items():

@@ -84,7 +84,7 @@ class GradScaler(Stateful):
         >>> GradScaler(init_scale=4).scale(Float(1, 2))
         [4, 8]
         """
-        return self._times("scale", arg, self._scale.node)
+        return self._times("scale", arg)
 
     def unscale(self, arg: Any, /) -> Any:
         """Divide an array by the scale. (:meth:`step` does that with gradients.)
@@ -94,15 +94,21 @@ class GradScaler(Stateful):
         >>> GradScaler(init_scale=4).unscale(Float(1, 2))
         [0.25, 0.5]
         """
-        return self._times("unscale", arg, ops.div(literal(FLOAT32, 1), self._scale.node))
+        return self._times("unscale", arg)
 
-    @staticmethod
-    def _times(method: str, arg: Any, node: Node) -> Any:
-        """An array, also one of another package, times a number of the scaler's."""
+    def _belong(self, cls: Any) -> None:
+        """Let the numbers be where arrays of a class are."""
+        for number in (self._scale, self._steps):
+            number.belong(cls)
+
+    def _times(self, method: str, arg: Any) -> Any:
+        """An array, also one of another package, times the scale or, to ``unscale``, its reciprocal."""
         array: Any = sole_array(arg)
         if not isinstance(array, ArrayBase) or not array._dynamic or array._kind != "f":
             raise TypeError(f"drjit.opt.GradScaler.{method}(): the argument must be an array of floating-point "
                             f"numbers, found {describe(arg)}.")
+        self._belong(type(array))
+        node = self._scale.node if method == "scale" else ops.div(literal(FLOAT32, 1), self._scale.node)
         foreign = array is not arg
         return arg * (arg.__array_namespace__().asarray(make(retype(type(array), FLOAT32), node, ())) if foreign else
                       wrap(retype(reshape(type(array), ()), FLOAT32), [node]))
@@ -134,6 +140,7 @@ class GradScaler(Stateful):
             for node in parameter.gradients():
                 finite = ops.and_(finite, core.reduce(core.isfinite(node), ReduceOp.And.value))
         cls = type(parameters[0].value)
+        self._belong(cls)
         arrays = [wrap(retype(reshape(cls, ()), node.type), [node])
                   for node in (ops.div(literal(FLOAT32, 1), self._scale.node), finite)]
         opt.step(grad_scale=arrays[0], active=arrays[1], **{**kwargs, "eval": False})

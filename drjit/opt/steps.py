@@ -187,13 +187,19 @@ class Number:
 
     promoted = False
 
-    def __init__(self, name: str, type_: int, value: Any) -> None:
-        self.name, self.node = name, core.opaque(literal(type_, value))
-        self.cls: Any = lookup(Record(JitBackend.LLVM, type_, "array", ()))
+    def __init__(self, name: str, type_: int, value: Any, backend: JitBackend = JitBackend.LLVM) -> None:
+        self.name, self.node = name, core.opaque(literal(type_, value), backend.value)
+        self.cls: Any = lookup(Record(backend, type_, "array", ()))
         self.form = self.rate = None
         self.state: dict[str, Any] = {}
         self.shared: dict[str, Any] = {}
         self.steps = 0
+
+    def belong(self, cls: Any) -> None:
+        """Go with arrays of a class: belong to their backend.  Where it is another one, that waits for the device."""
+        if self.cls._where != cls._where:
+            name, type_, value, _ = self.__getstate__()
+            self.__setstate__((name, type_, value, JitBackend(cls._where)))
 
     def array(self) -> Any:
         """An array that holds it."""
@@ -211,14 +217,14 @@ class Number:
     def place(self) -> Place:
         """The number as a part of a state: reading it waits for the device."""
         def put(value: Any) -> None:
-            self.node = core.opaque(literal(self.node.type, value))
+            self.node = core.opaque(literal(self.node.type, value), self.cls._where)
 
         return Place(core.read_element(self.node, 0), put)
 
-    def __getstate__(self) -> tuple[str, int, Any]:
-        return self.name, self.cls._type, core.read_element(self.node, 0)
+    def __getstate__(self) -> tuple[str, int, Any, JitBackend]:
+        return self.name, self.cls._type, core.read_element(self.node, 0), JitBackend(self.cls._where)
 
-    def __setstate__(self, state: tuple[str, int, Any]) -> None:
+    def __setstate__(self, state: tuple[str, int, Any, JitBackend]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
 

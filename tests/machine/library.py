@@ -284,7 +284,7 @@ class Library(Resources):
         found = self._get("event", event)
         self._happen(found.get("behind", 0))
         self.device.wait()
-        self._note(self.waited, found["seen"])
+        self._note(self.waited, found.get("seen", {}))
 
     def _cuEventElapsedTime(self, milliseconds: int, begin: int, end: int) -> None:
         first, last = (self._get("event", each) for each in (begin, end))

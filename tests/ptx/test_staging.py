@@ -18,10 +18,8 @@ from drjit_core.cuda.errors import DriverError
 from drjit_core.runtime.gpu.backend import GPU
 from tests.core.harness import FLOAT32, TRUE, UINT32, array, values
 from tests.machine.library import Library
-from tests.ptx import test_driver
 from tests.ptx.test_launching import numbers, straight
 
-library, device = test_driver.library, test_driver.device
 #: What the driver copies at once, what is read by way of pinned memory, and what is written by it.
 COPIED, READ, WRITTEN = 1 << 16, 1 << 12, 1 << 22
 SIZES = [8, READ, READ + 8, COPIED, COPIED + 8, WRITTEN, WRITTEN + 8]
@@ -171,7 +169,7 @@ def test_a_copy_that_nobody_waits_for_is_waited_for(device: GPU, monkeypatch: py
     """The interrupt came between the copy and the mark behind it."""
     driver, nbytes = device.driver, 1_500_000  # two of these have room in a half
     addresses = [driver.allocate(nbytes) for _ in range(6)]
-    ask = driver.call
+    ask = driver.ask
 
     def interrupted(function: str, *arguments: Any) -> None:
         if function == "cuEventRecord":
@@ -181,10 +179,10 @@ def test_a_copy_that_nobody_waits_for_is_waited_for(device: GPU, monkeypatch: py
     for number, address in enumerate(addresses):
         data = words(nbytes, number)
         if number == 1:
-            monkeypatch.setattr(driver, "call", interrupted)
+            monkeypatch.setattr(driver, "ask", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 driver.upload(address, memoryview(data))
-            monkeypatch.setattr(driver, "call", ask)
+            monkeypatch.setattr(driver, "ask", ask)
         else:
             driver.upload(address, memoryview(data))
     for number, address in enumerate(addresses):
