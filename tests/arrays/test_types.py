@@ -15,6 +15,7 @@ import pytest
 
 import drjit as dr
 from drjit import cuda, llvm, scalar
+from drjit.cuda import interop
 from drjit.llvm import ad
 
 #: By package and name: ``= other`` for aliases, null for classes that are no arrays, else the ``__meta__`` string.
@@ -49,6 +50,8 @@ def test_the_types_of_a_package_have_the_names_and_descriptions_of_the_data_file
     arrays = {name: meta for name, meta in expected.items() if meta is not None} | bfloat16_of(expected)
     textures = [f"Texture{d}{form}" for d in (1, 2, 3) for form in ("bf16", "f16", "f", "f64", "f8u")]
     others = {"PCG32", "Philox4x32", *textures, *(["Event"] if not package.startswith("scalar") else [])}
+    others |= {"green_context"} if package.startswith("cuda") else set()
+    others |= set(interop.__all__) if package == "cuda" else set()
     assert set(module.__all__) == {*arrays, *others}
     assert set(module.__all__) <= set(dir(module))
     for name, meta in arrays.items():
