@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -341,6 +342,40 @@ def test_what_others_ask_for_comes_behind_the_launches_before_it(what: str, monk
                 assert values(function(x)[0]).tobytes() == expected
         assert all(values(other).tolist() == numbers(100, 7).tolist() for other in seen)
         assert values(function(x)[0]).tobytes() == expected
+
+
+@pytest.mark.skipif(not rooms.compiled, reason="the plain form keeps no launches")
+def test_launches_come_behind_those_that_another_thread_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which lets others run in the midst of it: what is launched meanwhile is neither kept nor forgotten."""
+    def body(x: Node) -> list[Node]:
+        y = straight(x)
+        evaluate([y])
+        return [scanned(twice(y))]
+
+    class Slow(Counted):
+        def _launch(self, *arguments: Any) -> int:
+            if threading.current_thread() is not threading.main_thread():
+                begun.set()
+                time.sleep(0.05)
+            return super()._launch(*arguments)
+
+    begun, others, look_up = threading.Event(), list[threading.Thread](), GPU.compile_text
+    with on_backend(device := gpu(1, Slow())):
+        function, x = Recorded(body), array(numbers(first=1))
+        expected = [values(function(x)[0]).tobytes() for _ in range(4)][-1]
+        device.recipes.forget()  # so that the step is looked up when the other launches are kept
+
+        def compile_text(self: GPU, *given: Any) -> Any:
+            if not others:
+                assert device.native.keeps
+                others.append(threading.Thread(target=device.settle))
+                others[0].start()
+                assert begun.wait(10)
+            return look_up(self, *given)
+
+        monkeypatch.setattr(GPU, "compile_text", compile_text)
+        assert values(function(x)[0]).tobytes() == expected
+        others[0].join()
 
 
 def test_threads_replay_the_same() -> None:

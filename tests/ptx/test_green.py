@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drjit_core import JitFlag, evaluate, kernel_history, on_backend, scoped_set_flag
+from drjit_core import JitFlag, Recorded, evaluate, kernel_history, on_backend, rooms, scoped_set_flag
 from drjit_core.cuda.errors import DriverError
 from drjit_core.runtime import exclusion
 from drjit_core.runtime.gpu.backend import GPU
@@ -133,6 +133,30 @@ def test_they_nest(device: GPU, library: Library) -> None:
     assert run(device, library) == b
     two.leave()
     assert run(device, library) == {first}
+
+
+def test_replays_are_no_graphs_there(device: GPU, library: Library) -> None:
+    """Nodes run on all multiprocessors, whatever stream their graph is launched into."""
+    def function(x: Any) -> list[Any]:
+        for _ in range(8):
+            x = straight(x)
+            evaluate([x])
+        return [x]
+
+    recorded, x, context = Recorded(function), array(numbers(), FLOAT32), green(device)
+    expected = [values(recorded(x)[0]).tobytes() for _ in range(3)][-1]
+    graphs = library.calls.count("cuGraphLaunch")
+    assert bool(graphs) == rooms.compiled
+    context.enter()
+    try:
+        launched = len(library.launched)
+        assert values(recorded(x)[0]).tobytes() == expected
+        assert {stream for _, stream in library.launched[launched:]} == {context.part.stream}
+        assert library.calls.count("cuGraphLaunch") == graphs
+    finally:
+        context.leave()
+    assert values(recorded(x)[0]).tobytes() == expected
+    assert library.calls.count("cuGraphLaunch") == graphs + rooms.compiled
 
 
 def test_threads_have_contexts_of_their_own(device: GPU, library: Library) -> None:

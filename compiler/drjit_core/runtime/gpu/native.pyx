@@ -154,6 +154,7 @@ cdef class GPUNative(Native):
     cdef UploadFunction upload
     cdef uint64_t thread  # that has entered last, 0 if it has to enter anew
     cdef void* stream  # of that thread
+    cdef void* whole  # that of the whole device
     cdef uint64_t* words  # of a launch, with what the kernel gets behind them
     cdef Py_ssize_t capacity
     # launches of a recording that the driver has not been asked for yet
@@ -179,6 +180,7 @@ cdef class GPUNative(Native):
             self.upload = <UploadFunction> <uintptr_t> found.upload
             self.change = <ChangeFunction> <uintptr_t> found.change
             self.replay = <ReplayFunction> <uintptr_t> found.replay
+            self.whole = <void*> <uintptr_t> backend.driver.stream
 
     def __dealloc__(self):
         free(self.words)
@@ -346,6 +348,9 @@ cdef class GPUNative(Native):
         cdef Asked one
         if self.failure is not None:
             self.tell()
+        if self.keeps and self.asks:  # another thread asks for them, and may let others run meanwhile: this comes behind
+            with self.lock:
+                pass
         self.made += 1
         one.function, one.blocks, one.x, one.y, one.nbytes, one.first = function, blocks, x, y, nbytes, 0
         if self.keeps:
@@ -380,6 +385,9 @@ cdef class GPUNative(Native):
         self.made = 0
         if together is None or together.count < self.fewest or together.made >= MOST_GRAPHS or self.is_lost or \
                 self.replay == NULL:
+            return True
+        self.enter_thread()
+        if self.stream != self.whole:  # nodes of a graph run on all multiprocessors, whatever stream it is launched into
             return True
         self.asked_count = self.kept_count = 0
         self.kernels = None if together.graph is not None else []
