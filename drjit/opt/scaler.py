@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, ReduceOp, literal, ops
+from drjit_core import ReduceOp, literal, ops
 
 from .._arrays.broadcasting import make
 from .._base.arguments import require_count, require_float

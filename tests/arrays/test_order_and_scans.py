@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
+import drjit_core as core
 from drjit import llvm, scalar
 
 TYPES = [llvm.Float, llvm.Float64, llvm.Float16, llvm.Int, llvm.UInt, llvm.Int64, llvm.UInt64, llvm.Int8, llvm.UInt8]
@@ -175,3 +176,16 @@ def test_symbolic_values_are_refused_in_words(call: Callable[[Any], Any]) -> Non
 
     with pytest.raises(RuntimeError, match="symbolic"):
         dr.while_loop((llvm.Float(1, 2),), lambda x: x < 5, body)
+
+
+def test_longer_rows_than_a_backend_goes_along_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU counts in 32 bits, a block's threads beyond the end."""
+    limits = core.limits(llvm.Float._where)  # type: ignore[attr-defined]
+    assert limits.row in (1 << 32, (1 << 32) - 256)
+    monkeypatch.setattr(core, "limits", lambda where: limits._replace(row=3))
+    for call in (dr.argmin, dr.argmax, dr.sort, dr.argsort):
+        for value in (llvm.Float(4, 1, 2, 3), llvm.TensorXf([[4, 1, 2, 3]])):
+            with pytest.raises(ValueError, match=rf"^drjit\.{call.__name__}\(\): positions among 4 elements do not fit "
+                                                 r"into 32 bits \(on this backend, at most 3 elements do\)\.$"):
+                call(value)
+    assert dr.argmin(llvm.Float(4, 1, 2)) == 1

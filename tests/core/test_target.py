@@ -244,8 +244,9 @@ def test_what_is_decided_while_tracing_is_decided_by_the_backend() -> None:
                                  (tracing(blend=1000), width, False), (tracing(blend_width=4), 4, True)):
         with on_backend(Null(TEXTS, target)):
             assert (blended(size) == RESULT) == branch
-    for copies, size, copied in ((CPU_TARGET.tracing.copies, 128, True), (Copies(1 << 15, 8), 128, False),
-                                 (Copies(1, 256), 128, False), (CPU_TARGET.tracing.copies, 64, False)):
+    for copies, size, copied in ((CPU_TARGET.tracing.copies, 128, True), (Copies(1 << 15, 8, 1 << 32), 128, False),
+                                 (Copies(1, 256, 512), 128, False), (Copies(1, 8, 127), 128, False),
+                                 (CPU_TARGET.tracing.copies, 64, False)):
         with on_backend(Null(TEXTS, tracing(copies=copies))):
             matrix = large(FLOAT32, size * size)
             assert (transposed(matrix, (size, size), (1, 0), *limits(0).tracing.copies) is not None) == copied

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import struct
+from typing import Any
 
 import numpy as np
 import pytest
 
 from drjit_core import TYPES, ReduceOp, evaluate, interpret, step
+from drjit_core.codegen.steps import Array, Call, Pass
 from drjit_core.ir.steps import transposed
 from drjit_core.ops.reductions import REDUCTIONS
-from drjit_core.ops.steps import STEPS
-from drjit_core.ptx.steps import LAUNCHES
+from drjit_core.ops.steps import STEPS, Step
+from drjit_core.ptx.steps import LAUNCHES, LONGEST
+from drjit_core.ptx.steps import extremum as extrema
 from drjit_core.ptx.steps import product as products
 from drjit_core.ptx.steps import scan as scans
 from drjit_core.ptx.steps import sort as sorts
+from drjit_core.runtime.gpu.target import target_of
 from tests.core.harness import (
     ALL_TYPES,
     BFLOAT16,
@@ -23,6 +28,7 @@ from tests.core.harness import (
     FLOAT32,
     FLOAT64,
     INT8,
+    UINT8,
     UINT32,
     UINT64,
     array,
@@ -33,6 +39,7 @@ from tests.core.harness import (
 )
 from tests.core.test_steps import compressed, counted, data, extremum, same_bits, scan, shapes, sort
 from tests.machine.backend import OnMachine
+from tests.machine.driver import MachineDriver
 
 ADD = ReduceOp.Add.value
 ANY_ORDER = pytest.mark.parametrize("machine", [(90, None), (75, 1), (90, 2)], indirect=True,
@@ -111,7 +118,7 @@ def test_extremes(type_: int, machine: OnMachine) -> None:
 def test_transposes(case: tuple[tuple[int, ...], tuple[int, ...]], type_: int, machine: OnMachine) -> None:
     shape, axes = case
     given = data(type_, int(np.prod(shape)))
-    found = transposed(array(given, type_), shape, axes, 1, 2)
+    found = transposed(array(given, type_), shape, axes, 1, 2, 1 << 32)
     if found is None:
         pytest.skip("it is read by index")
     assert same_bits(values(found), np.ascontiguousarray(plain(given).reshape(shape).transpose(axes)).reshape(-1))
@@ -175,3 +182,56 @@ def test_order_of_many(machine: OnMachine) -> None:
 
 def test_all_steps_have_texts(machine: OnMachine) -> None:
     assert set(LAUNCHES) == set(STEPS)
+
+
+# --- rows that are nearly as long as 32 bits can tell ----------------------------------------------------------------
+
+
+def planned(name: str, type_: int, options: tuple[int, ...], extents: tuple[int, ...], size: int,
+            result: int) -> list[Pass]:
+    """The passes of a step, of arrays that are nowhere."""
+    found = Call(Step(name, options, extents), [Array(type_, size, 0)] * STEPS[name].operands,
+                 {0: Array(type_, result, 0)}, lambda nbytes: 0, target_of(90))
+    return list(LAUNCHES[name](found))
+
+
+@pytest.mark.parametrize(("name", "call"), [
+    ("extremum", lambda n: ((0,), (1, n, 1), n, 1)), ("extremum", lambda n: ((0,), (1, n, 2), 2 * n, 2)),
+    ("sort", lambda n: ((0, 0), (1, n, 1), n, n)), ("matmul", lambda n: ((n, 1, 2, 0, 0, 2, 1, 1, 1), (), 2 * n, n)),
+    ("matmul", lambda n: ((1, n, 2, 0, 0, 2, 1, 1, 1), (), 2, n)),
+    ("matmul", lambda n: ((1, 1, n, 0, 0, 2, 1, 1, 1), (), n, 1)),
+    ("matmul", lambda n: ((1, 1, 2, 0, 0, 2, 1, 1, 1, n, 2, 0), (), 2 * n, n)),
+    ("matmul", lambda n: ((16, n, 2, 0, 0, 2, 1, n, 1), (), 32, 16 * n)),
+    ("transpose", lambda n: ((n, 8, 8, n, 0), (), 8 * n, 8 * n)),
+    ("transpose", lambda n: ((8, 8, 64, 8, 0, n, 64, 64), (), 64 * n, 64 * n))])
+def test_what_kernels_count_has_32_bits(name: str, call: Any) -> None:
+    """What is larger is refused, not computed with what is left of it."""
+    assert planned(name, FLOAT32, *call(LONGEST))
+    for count in (LONGEST + 1, 1 << 32, (1 << 32) + 5):
+        with pytest.raises(RuntimeError, match=rf"the step '{name}' has .* at most 4294967040 .*; found {count}$"):
+            planned(name, FLOAT32, *call(count))
+
+
+def test_thin_products_count_their_elements() -> None:
+    for rows in (1 << 29, 1 << 28):
+        options = rows, 15, 2, 0, 0, 2, 1, 15, 1
+        if 15 * rows <= LONGEST:
+            assert planned("matmul", FLOAT32, options, (), 2 * rows, 15 * rows)
+        else:
+            with pytest.raises(RuntimeError, match=f"of a thin product, on a GPU; found {15 * rows}$"):
+                planned("matmul", FLOAT32, options, (), 2 * rows, 15 * rows)
+
+
+def test_the_last_part_of_the_longest_row_ends_where_the_row_does() -> None:
+    """Where a part begins, and how long it is, add up to more than 32 bits."""
+    driver = MachineDriver()
+    text = extrema._rows(90, UINT8, 0, 1).replace("%ctaid.x", "1")  # the second part of two
+    function = driver.function(driver.load(driver.assemble(text)), "kernel")
+    numbers = np.full(256, 9, np.uint8)
+    numbers[[77, 201]] = 3
+    first = LONGEST - 256
+    source, results = driver.allocate(256), driver.allocate(32)
+    driver.upload(source, numbers.tobytes())
+    words = (source - first) % (1 << 64), results, LONGEST, 2, first, results + 16
+    driver.launch(function, (1, 256, 1), struct.pack("<6Q", *words))
+    assert struct.unpack("<I", driver.download(results + 4, 4)) == (first + 77,)

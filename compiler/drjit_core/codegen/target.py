@@ -97,6 +97,7 @@ class Copies(NamedTuple):
 
     fewest: int  # if they have at least so many elements
     shortest: int  # and both axes of which the neighbours change have at least so many
+    longest: int  # and at most so many
 
 
 class Tracing(NamedTuple):
@@ -119,6 +120,7 @@ class Limits(NamedTuple):
     padding: int  # bytes beyond the end of an array that kernels may touch
     local: Local
     tracing: Tracing
+    row: int  # elements that sorts, and what looks for the smallest one, go along
 
 
 class Target(NamedTuple):

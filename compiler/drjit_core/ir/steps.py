@@ -66,12 +66,13 @@ def step_again(payload: Step, first: Node, second: Node, type_: int, size: int) 
     return append(STEP, type_, size, first, second, None, None, 0, payload)
 
 
-def transposed(node: Node, shape: Sequence[int], axes: Sequence[int], fewest: int, shortest: int) -> Node | None:
+def transposed(node: Node, shape: Sequence[int], axes: Sequence[int], fewest: int, shortest: int,
+               longest: int) -> Node | None:
     """An array in C order with its axes in another order, as a step; ``None`` if reads by index do better, which are
     part of what takes them.
 
     That is so for symbolic arrays and literals, for fewer elements than the ``fewest``, for axes that are shorter than
-    the ``shortest``, and if neighbours stay neighbours.
+    the ``shortest`` or longer than the ``longest``, and if neighbours stay neighbours.
     """
     if node.size < fewest or node.scope or primal(node).kind in (LITERAL, BOUND):
         return None
@@ -98,7 +99,7 @@ def transposed(node: Node, shape: Sequence[int], axes: Sequence[int], fewest: in
     targets.reverse()
     place = next(place for place, (_, stride) in enumerate(merged) if stride == 1)
     rows = merged[place][0]
-    if rows < shortest:
+    if rows < shortest or max(rows, columns) > longest:
         return None
     options = [rows, columns, column, targets[place], 0]
     for other, ((extent, stride), target) in enumerate(zip(merged, targets, strict=True)):

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterable
 
 from ...codegen.steps import Call, Pass
 from . import compress, extremum, product, scan, sort, transpose
+from .writer import LONGEST
 
-__all__ = ["LAUNCHES"]
+__all__ = ["LAUNCHES", "LONGEST"]
 
 #: By the name of a step, what makes its passes.
 LAUNCHES: dict[str, Callable[[Call], Iterable[Pass]]] = {

@@ -12,7 +12,7 @@ from ...codegen.steps import Call, Pass, Text
 from ...types import COMPUTES_IN, TYPES, UINT32, UINT64
 from .. import atomics, texts
 from ..texts import T
-from .writer import BLOCK, WARP, WARPS, Grid, Writer, in_registers
+from .writer import BLOCK, WARP, WARPS, Grid, Writer, in_registers, require_counted
 
 __all__ = ["passes"]
 
@@ -80,7 +80,8 @@ def _rows(architecture: int, type_: int, largest: int, parts: int) -> str:
         row = w.r("div.u32", w.block, w.parameter(3, "u32"))
         part = w.r("sub.u32", w.block, w.r("mul.lo.u32", row, w.parameter(3, "u32")))
         first = w.r("mul.lo.u32", part, w.parameter(4, "u32"))
-        end = w.r("min.u32", w.parameter(2, "u32"), w.r("add.u32", first, w.parameter(4, "u32")))
+        left = w.r("sub.u32", w.parameter(2, "u32"), first)  # the sum of both others may not have 32 bits
+        end = w.r("add.u32", first, w.r("min.u32", left, w.parameter(4, "u32")))
     else:
         row, first, end = w.block, w.r("mov.b32", 0), w.parameter(2, "u32")
     begin = w.at(w.parameter(0), w.rd("mul.wide.u32", row, w.parameter(2, "u32")), size)
@@ -160,6 +161,7 @@ def passes(call: Call) -> Iterable[Pass]:
     """Those of a step."""
     (source,), result, largest = call.operands, call.results[0], int(call.step.options[0])
     outer, length, inner = call.extents
+    require_counted("extremum", length)
     arguments = (call.target.features, source.type, largest)
     if inner > 1 or length < WARP:
         yield Pass(Text("extremum of columns", arguments, _columns, 8),

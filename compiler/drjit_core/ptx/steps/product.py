@@ -19,7 +19,7 @@ from ...ops.table import KIND
 from ...types import BFLOAT16, COMPUTES_IN, FLOAT16, FLOAT32, TYPE_BITS, TYPES, UINT32, ReduceOp
 from .. import texts
 from ..texts import TEXTS, T
-from .writer import BLOCK, WARP, WARPS, Grid, Writer
+from .writer import BLOCK, WARP, WARPS, Grid, Writer, require_counted
 
 __all__ = ["passes"]
 
@@ -288,6 +288,7 @@ def passes(call: Call) -> Iterable[Pass]:
     rows, columns, depth, a_base, b_base, a_row, a_column, b_row, b_column, *rest = map(int, call.step.options)
     architecture, type_, size = call.target.features, first.type, TYPES[first.type].size
     batch = math.prod(rest[::3])
+    require_counted("matmul", rows, columns, depth, batch)
     words = {"a": first.address + a_base * size, "b": second.address + b_base * size, "result": result.address,
              "rows": rows, "columns": columns, "depth": depth, "a_row": a_row, "a_column": a_column, "b_row": b_row,
              "b_column": b_column, "row_tiles": 1, "column_tiles": 1, "count": batch * rows * columns}
@@ -304,6 +305,7 @@ def passes(call: Call) -> Iterable[Pass]:
         yield Pass(text, (*words.values(), *axes),
                    Grid(result.size, batch * words["row_tiles"] * words["column_tiles"]))
         return
+    require_counted("matmul", result.size)
     threads = _threads(depth, result.size, a_column <= 1 and b_row <= 1)
     yield Pass(Text("product of thin matrices", (*arguments, threads), _elements, depth),
                (*words.values(), *axes), Grid(result.size, -(-result.size // (BLOCK // threads))))

@@ -18,7 +18,7 @@ from ...ops.steps import Step
 from ...types import TYPES, UINT32, UINT64, ReduceOp
 from .. import atomics
 from . import scan
-from .writer import BLOCK, WARP, WARPS, Grid, Writer, in_registers
+from .writer import BLOCK, WARP, WARPS, Grid, Writer, in_registers, require_counted
 
 __all__ = ["passes"]
 
@@ -240,6 +240,7 @@ def passes(call: Call) -> Iterable[Pass]:
     (source,), result = call.operands, call.results[0]
     positions, descending = (int(option) for option in call.step.options)
     rows, length, _ = call.extents
+    require_counted("sort", length)
     architecture, type_, width = call.target.features, source.type, source.size
     word = _word(type_)
     if length <= _SHORT[word]:

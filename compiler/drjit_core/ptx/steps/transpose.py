@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ...codegen.steps import Call, Pass, Text
 from ...types import TYPES
-from .writer import WARP, Grid, Writer, in_registers
+from .writer import WARP, Grid, Writer, in_registers, require_counted
 
 __all__ = ["passes"]
 
@@ -64,6 +64,7 @@ def passes(call: Call) -> Iterable[Pass]:
     (source,), result = call.operands, call.results[0]
     rows, columns, source_column, target_row, base, *rest = (int(option) for option in call.step.options)
     axes = [rest[k:k + 3] for k in range(0, len(rest), 3)]
+    require_counted("transpose", rows, columns, *[extent for extent, _, _ in axes])
     row_tiles, column_tiles = -(-rows // _TILE), -(-columns // _TILE)
     blocks = row_tiles * column_tiles
     for extent, _, _ in axes:

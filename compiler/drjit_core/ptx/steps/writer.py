@@ -16,7 +16,17 @@ from ..reduction import BLOCK, WARP, WARPS
 from ..registers import Registers
 from ..texts import Lines, T, accumulation, constant
 
-__all__ = ["BLOCK", "WARP", "WARPS", "Grid", "Writer", "in_registers"]
+__all__ = ["BLOCK", "LONGEST", "WARP", "WARPS", "Grid", "Writer", "in_registers", "require_counted"]
+
+#: Elements along an axis, which are counted in 32 bits, up to a block's threads beyond the end.
+LONGEST = (1 << 32) - BLOCK
+
+
+def require_counted(step: str, *counts: int) -> None:
+    """Raise a ``RuntimeError`` if there are too many of what a kernel counts in 32 bits."""
+    if max(counts) > LONGEST:
+        raise RuntimeError(f"the step '{step}' has kernels for at most {LONGEST} elements along an axis, and of a thin "
+                           f"product, on a GPU; found {max(counts)}")
 
 
 class Grid(NamedTuple):

@@ -63,7 +63,7 @@ CPU_TARGET = Target(
         hoist=OPS[GATHER].cost,  # as much as one of these reads
         reductions=Reductions(unrolled=16, parallel=1 << 14, results=64, part=1 << 12, rows=256, elements=1 << 16,
                               short=4, narrow=32),
-        copies=Copies(fewest=1 << 14, shortest=8),
+        copies=Copies(fewest=1 << 14, shortest=8, longest=1 << 62),
         products=True,
         # Functions of calls know of no thread, and each update of theirs is atomic. (Gradients of two networks of 16
         # and of 64 units, and of two hash grids: 30, 369 and 72 ms of processor time as calls, 9, 54 and 13
@@ -87,7 +87,7 @@ CPU_TARGET = Target(
     graph=1 << 62,  # it launches without asking anybody
 )
 
-LIMITS = Limits(PADDING, CPU_TARGET.local, CPU_TARGET.tracing)
+LIMITS = Limits(PADDING, CPU_TARGET.local, CPU_TARGET.tracing, 1 << 32)  # positions have 32 bits
 
 _last = CPU_TARGET
 

@@ -9,6 +9,7 @@ import functools
 
 from ...codegen.target import Copies, Limits, Local, Reductions, Rows, Shared, Target, Tracing
 from ...ptx.atomics import SHARED_UPDATES
+from ...ptx.steps import LONGEST
 from ...ptx.texts import NATIVE
 from ...types import JitBackend
 
@@ -62,7 +63,7 @@ _TARGET = Target(
         # a reduction occupies a device only if it has some hundred thousand threads
         reductions=Reductions(unrolled=16, parallel=1 << 18, results=1024, part=1 << 10, rows=256, elements=1 << 16,
                               short=4, narrow=32),
-        copies=Copies(fewest=1 << 14, shortest=8),
+        copies=Copies(fewest=1 << 14, shortest=8, longest=LONGEST),
         products=False,  # there is no text for them
         targets=0,
         apart=_NEVER,
@@ -70,7 +71,7 @@ _TARGET = Target(
     ),
 )
 
-LIMITS = Limits(_PADDING, _TARGET.local, _TARGET.tracing)
+LIMITS = Limits(_PADDING, _TARGET.local, _TARGET.tracing, LONGEST)
 
 
 @functools.cache
