@@ -344,6 +344,35 @@ def test_what_others_ask_for_comes_behind_the_launches_before_it(what: str, monk
         assert values(function(x)[0]).tobytes() == expected
 
 
+@pytest.mark.skipif(not rooms.compiled, reason="the plain form makes no graphs")
+def test_memory_that_goes_back_while_a_graph_is_made_does_so_behind_it() -> None:
+    """A finaliser runs then, and the launches of the graph may use the memory."""
+    class Interrupted(Counted):
+        def graph(self, launches: Any) -> Any:
+            asked.append("graph")
+            device.exchange.lent(Owner())  # and not any more
+            return super().graph(launches)
+
+        def replay(self, launcher: int) -> None:
+            asked.append("launch")
+            super().replay(launcher)
+
+        def mark(self) -> float:
+            asked.append("point")
+            return super().mark()
+
+    class Owner:
+        def __del__(self) -> None:
+            asked.append("gone")
+
+    asked: list[str] = []
+    with on_backend(device := gpu(1, Interrupted())):
+        function, x = Recorded(kernels(8)), array(numbers())
+        for _ in range(3):
+            assert values(function(x)[0])[-1] == 107
+    assert asked == ["graph", "launch", "point", "gone"]
+
+
 @pytest.mark.skipif(not rooms.compiled, reason="the plain form keeps no launches")
 def test_launches_come_behind_those_that_another_thread_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which lets others run in the midst of it: what is launched meanwhile is neither kept nor forgotten."""

@@ -36,7 +36,8 @@ class Exchange:
 
     def __init__(self, backend: Any) -> None:
         self._backend = backend
-        #: What others have lent and nobody uses any more, behind points at which they may have it back.
+        #: What others have lent and nobody uses any more, behind points at which they may have it back; ``None``: there
+        #: is no point yet, as the launches before it are just being asked for.
         self._released: deque[tuple[Any, Any]] = deque()
 
     @property
@@ -90,10 +91,15 @@ class Exchange:
             return
         self._backend.settle()
         try:
-            self._released.append((self._backend.driver.mark(), owner))
+            self._released.append((self._point(), owner))
         except DriverError:  # nothing runs any more
             return
         self.settle()
+
+    def _point(self) -> Any:
+        """A point behind all launches; ``None`` in the midst of asking for those that were kept, where finalisers run
+        as well."""
+        return None if self._backend.native.keeps else self._backend.driver.mark()
 
     def settle(self) -> None:
         """Give back what no launch uses any more."""
@@ -104,7 +110,9 @@ class Exchange:
             except IndexError:  # another thread was faster
                 return
             try:
-                passed = self._backend.driver.passed(point)
+                if point is None:
+                    point = self._point()
+                passed = point is not None and self._backend.driver.passed(point)
             except DriverError:
                 passed = True
             if not passed:
