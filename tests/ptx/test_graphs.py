@@ -345,6 +345,25 @@ def test_what_others_ask_for_comes_behind_the_launches_before_it(what: str, monk
 
 
 @pytest.mark.skipif(not rooms.compiled, reason="the plain form makes no graphs")
+def test_an_interrupt_while_a_graph_is_made_is_told_when_all_is_launched() -> None:
+    """What a recording has written to is known as written."""
+    class Interrupted(Counted):
+        def graph(self, launches: Any) -> Any:
+            raise KeyboardInterrupt
+
+    with on_backend(gpu(1, driver := Interrupted())):
+        function, x = Recorded(kernels(8)), array(numbers())
+        function(x)  # which launches otherwise
+        before = driver.launches
+        function(x)
+        launches = driver.launches - before
+        with pytest.raises(KeyboardInterrupt):
+            function(x)
+        assert driver.launches - before == 2 * launches > 16
+        assert values(function(x)[0])[-1] == 107
+
+
+@pytest.mark.skipif(not rooms.compiled, reason="the plain form makes no graphs")
 def test_memory_that_goes_back_while_a_graph_is_made_does_so_behind_it() -> None:
     """A finaliser runs then, and the launches of the graph may use the memory."""
     class Interrupted(Counted):

@@ -194,9 +194,9 @@ class GPU:
         behind all launches, unless they may be ahead of those that are kept."""
         if self._lost:
             raise RuntimeError(self._lost)
-        if self.native.keeps and not ahead:
-            self.settle()
         try:
+            if not ahead:
+                self.settle()
             yield
         except DriverError as error:
             if not error.lost:
@@ -225,6 +225,7 @@ class GPU:
     def settle(self) -> None:
         """Ask the driver for launches that are kept, before anything that comes behind them."""
         if self.native.keeps:
+            self.driver.enter()
             self.native.settle()
 
     def trim(self) -> None:

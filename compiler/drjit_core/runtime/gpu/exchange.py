@@ -89,8 +89,8 @@ class Exchange:
         """Nobody refers any more to what is lent.  Finalisers call this."""
         if self._backend.is_lost():
             return
-        self._backend.settle()
         try:
+            self._backend.settle()
             self._released.append((self._point(), owner))
         except DriverError:  # nothing runs any more
             return

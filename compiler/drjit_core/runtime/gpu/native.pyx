@@ -433,14 +433,15 @@ cdef class GPUNative(Native):
         return self.ask_for_all(None, True) if self.keeps else True
 
     cdef bint ask_for_all(self, Together together, bint tells) except -1:
-        """Ask the driver for the launches that are kept, as a graph, or one by one; from now on none are."""
+        """Ask the driver for the launches that are kept, as a graph, or one by one; from now on none are.
+
+        Whoever it is has entered; launches go to the stream of the thread that launched them."""
         cdef Py_ssize_t number
         with self.lock:  # others wait here until they are launched: what they ask for comes later
             if self.asks or not self.keeps:
                 return True
             self.asks = True
             try:
-                self.backend.driver.enter()  # whoever it is: they go to the stream of the thread that launched them
                 if together is None or not self.asked_count or not self.ask_for_graph(together):
                     for number in range(self.asked_count):
                         self.ask_for(&self.asked[number], self.kept + self.asked[number].first)
@@ -491,7 +492,12 @@ cdef class GPUNative(Native):
             one = &self.asked[number]
             launches.append((<uintptr_t> one.function, (one.blocks, one.x, one.y),
                              (<char*> (self.kept + one.first))[:one.nbytes]))
-        graph = self.backend.graph(launches, self.kernels)
+        try:
+            graph = self.backend.graph(launches, self.kernels)
+        except BaseException as error:
+            if self.is_lost:
+                raise
+            self.failure, graph = error, None  # an interrupt: it is told when all is launched, as arrays say that it is
         if graph is None:
             return self.without(together)
         together.enter(graph, graph.nodes, self.asked, self.kept, self.asked_count)
