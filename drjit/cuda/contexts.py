@@ -34,9 +34,10 @@ class green_context:
     """Context manager that lets kernels run on some of the GPU's multiprocessors, in isolation from what runs on the
     others.
 
-    While a thread is in the context, the kernels that it launches, its copies and its memory belong to a stream of the
-    green context. It may be entered any number of times, also by several threads, and others may be entered in it; it
-    is destroyed when nobody has it any more. What counts is where a kernel is launched, not where its operations are
+    While a thread is in the context, the kernels that it launches go to a stream of the green context, those of frozen
+    functions one by one, not as a graph, whose kernels run anywhere; copies and memory belong to the stream of the last
+    launch. It may be entered any number of times, also by several threads, and others may be entered in it; it is
+    destroyed when nobody has it any more. What counts is where a kernel is launched, not where its operations are
     traced: end the context with :func:`drjit.eval` to have them in it.
 
     All that Dr.Jit launches remains in one order, whatever contexts its threads are in: what comes after entering waits

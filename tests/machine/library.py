@@ -474,6 +474,7 @@ class Library(Resources):
 
     def _cuGraphLaunch(self, launcher: int, stream: int) -> None:
         self._asks(stream)
+        assert self._get("stream", stream) is None  # kernels of nodes do not keep to the part of a green context
         self.launched.append((threading.get_ident(), stream))
         launches = self._get("launcher", launcher)
         self._happen()
