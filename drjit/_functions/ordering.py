@@ -26,7 +26,7 @@ from .._base.typing import ArrayT
 from .._base.values import plain_scalar
 from .._promotion.promote import wrap
 
-__all__ = ["argmax", "argmin", "argsort", "compress", "median", "set_positions", "sort"]
+__all__ = ["argmax", "argmin", "argsort", "compress", "median", "require_positions", "set_positions", "sort"]
 
 
 def _require_array(function: str, value: Any) -> Any:
@@ -35,7 +35,8 @@ def _require_array(function: str, value: Any) -> Any:
     return value
 
 
-def _require_few(function: str, array: Any, size: int) -> None:
+def require_positions(function: str, array: Any, size: int) -> None:
+    """Raise a ``SizeError`` for rows of more elements than the backend of an array, or of a type, counts."""
     most = core.limits(array._where).row
     if size > most:
         raise SizeError(f"{function}(): positions among {size} elements do not fit into 32 bits (on this backend, at "
@@ -81,7 +82,7 @@ def _sort(function: str, value: Any, axis: Any, descending: Any, positions: bool
     try:
         if isinstance(array, TensorBase):
             shape: tuple[int, ...] = array._s
-            _require_few(function, array, max(shape, default=1))
+            require_positions(function, array, max(shape, default=1))
             if not shape:
                 raise ArgumentError(f"{function}(): a tensor without dimensions has no axis to sort along.")
             place = normalise_axis(function, axis, len(shape))
@@ -102,7 +103,7 @@ def _sort(function: str, value: Any, axis: Any, descending: Any, positions: bool
             raise TypeError(f"{function}(): {describe(array)} is sorted along its last axis only, each component by "
                             f"itself; found axis={axis}.")
         nodes = alike(array, function)
-        _require_few(function, array, max([node.size for node in nodes], default=0))
+        require_positions(function, array, max([node.size for node in nodes], default=0))
         return wrap(cls, [_sorted(node, node.size, positions, descending) for node in nodes])
     except CORE_ERRORS as error:
         raise translate(error, function) from None
@@ -195,7 +196,7 @@ def _argextreme(function: str, value: Any, axis: Any, keepdims: Any, largest: bo
             rows = [broadcast(node, width) for node in nodes]
             if axis is None and len(rows) > 1:
                 rows = [concatenate(rows)]
-            _require_few(function, array, rows[0].size)
+            require_positions(function, array, rows[0].size)
             found = [_extreme(row, (1, row.size, 1), largest) for row in rows]
             target = array._leaf if axis is None else type(array)
             return wrap(retype(target, UINT32), found)
@@ -227,7 +228,7 @@ def _of_tensor(function: str, tensor: Any, axis: Any, keepdims: bool, largest: b
         outer, length, inner = 1, node.size, 1
     else:
         outer, length, inner = math.prod(shape[:place]), shape[place], math.prod(shape[place + 1:])
-    _require_few(function, tensor, length)
+    require_positions(function, tensor, length)
     kept = tuple(1 if place is None or k == place else size for k, size in enumerate(shape)
                  if keepdims or place is not None and k != place)
     if place is not None and not outer * inner:
@@ -381,7 +382,7 @@ def compress(arg: ArrayBase, /) -> Any:
     if array._record.backend is SCALAR:
         return wrap(cls, [literal(UINT32, k) for k, node in enumerate(array._nodes()) if number_of(node)])
     node = array._n
-    _require_few(function, array, node.size)
+    require_positions(function, array, node.size)
     try:
         return wrap(cls, [set_positions(node, cls._where)])
     except CORE_ERRORS as error:

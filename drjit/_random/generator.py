@@ -43,6 +43,7 @@ from .._base.typing import ArrayT
 from .._base.values import is_ndarray, parse_shape, plain_integer, plain_scalar
 from .._functions.creation import array_size
 from .._functions.elementwise import FUNCTIONS
+from .._functions.ordering import require_positions
 from .._functions.states import Mismatch, Place, Stateful
 from .._promotion.promote import coerce, wrap
 from .arithmetic import MASK32, OnNodes, array_type, box_muller, ops, parameter, u32
@@ -226,7 +227,7 @@ class Generator(Stateful):
                 raise ArgumentError(f"{function}(): 'n' must be an int that is not negative if the first argument is a "
                                     f"type, found {n!r}.")
             flat = _jit_type(x, function)
-            order = self._order(flat, size)
+            order = self._order(function, flat, size)
             result = lookup(x._record._replace(type=UINT32)) if x._depth <= 0 else None
             if result is None:
                 raise ArgumentError(f"{function}(): a permutation has one dimension, but 'dtype' is {x._name}.")
@@ -246,7 +247,7 @@ class Generator(Stateful):
         if x._depth < 0 and not dimensions:
             return x
         size = x._s[along] if x._depth < 0 else len(array)
-        order = self._order(flat, size)
+        order = self._order(function, flat, size)
         if size < 2:
             return x
         # Not a read of the user's: where lanes have left a loop there are still elements, which others may get.
@@ -255,8 +256,9 @@ class Generator(Stateful):
             return make_tensor(type(array), read(array._n, access._replace(lanes=None, checked=True)), shape)
         return wrap(type(array), [core.gather(array._n, order._n, literal(BOOL, True), harmless=True)])
 
-    def _order(self, flat: Any, size: int) -> Any:
+    def _order(self, function: str, flat: Any, size: int) -> Any:
         """The order of random keys, as an array of a type of unsigned integers."""
+        require_positions(function, flat, size)
         keys: Any = self.random(retype(flat, FLOAT32), size)
         order = invalid(UINT32) if size == 0 else literal(UINT32, 0)
         if size > 1:

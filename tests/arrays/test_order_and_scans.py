@@ -188,4 +188,6 @@ def test_longer_rows_than_a_backend_goes_along_are_refused(monkeypatch: pytest.M
             with pytest.raises(ValueError, match=rf"^drjit\.{call.__name__}\(\): positions among 4 elements do not fit "
                                                  r"into 32 bits \(on this backend, at most 3 elements do\)\.$"):
                 call(value)
+    with pytest.raises(ValueError, match=r"permutation\(\): positions among 4 elements do not fit into 32 bits"):
+        dr.rng(0).permutation(llvm.UInt32, 4)
     assert dr.argmin(llvm.Float(4, 1, 2)) == 1
