@@ -26,7 +26,7 @@ _PROCESSORS = {"haswell": "+avx,+avx2,+fma,+f16c,+fast-gather", "ivybridge": "+a
                "westmere": "+sse4.2,+popcnt,+f16c"}
 
 #: Folders of which CI runs every N-th test with plain rooms instead of compiled ones.
-_PLAIN = {"arrays": 4, "core": 3, "math": 4, "ops": 4, "control": 6, "derivatives": 6, "runtime": 4}
+_PLAIN = {"arrays": 6, "core": 4, "math": 8, "ops": 8, "control": 8, "derivatives": 8, "runtime": 4}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
