@@ -22,7 +22,7 @@ from .._trees.classes import is_frozen
 from .._trees.contents import attributes_in_dict, contents_of
 from .._trees.kinds import DICT, LIST, MISSING, OBJECT, about, is_of_library, is_own
 from .._trees.pytree import TreeSpec
-from .snapshot import FINDS_CLASSES, is_closed, is_harmless, names_of, sets_attributes
+from .snapshot import FINDS_CLASSES, called_by_operators, is_closed, is_harmless, names_of, sets_attributes
 
 __all__ = ["EXCHANGED", "OTHERWISE", "SAME", "Fields", "NotPlain", "setters_of"]
 
@@ -243,10 +243,10 @@ class Fields:
                 if name in entries and name not in fields:
                     return False
             for name, entry in entries.items():
-                if type(entry) is FunctionType and name[:2] == "__" and not (
-                        is_closed(entry) and not refers_to_users(entry) and (
-                            FINDS_CLASSES.isdisjoint(names_of(code_of(entry))) or not sets_attributes(code_of(entry)))):
-                    return False
+                for called in called_by_operators(entry) if name[:2] == "__" else ():
+                    if not is_closed(called) or refers_to_users(called) or not FINDS_CLASSES.isdisjoint(names_of(
+                            code_of(called))) and sets_attributes(code_of(called)):
+                        return False
         return True
 
 

@@ -15,7 +15,7 @@ cdef inline Py_ssize_t id(object value):  # without an event for audits
 
 cdef int CELL, CLASS, DATA, DICT, FUNCTION, GENERATOR, LIST, MODULE, OBJECT, REFERRING, TUPLE, VALUE, VARIABLES
 cdef int _MOST_CONTAINERS, _LITERAL, _PHI
-cdef dict _names, _rebinds, _sets, _variables
+cdef dict _handed, _names, _rebinds, _sets, _variables
 cdef int _DEEPEST
 cdef int _EXTENDED, _LOAD_GLOBAL, _IMPORT
 cdef list _EMPTY
@@ -73,6 +73,9 @@ cdef class Snapshot:
 
 cpdef bint _does_rebind(object code) except -1
 cpdef bint _sets_attributes(object code) except -1
+cpdef frozenset _handed_on(object code)
+cdef bint _sets_others(object code) except -1
+cdef bint _is_class_of_users(object value) except -1
 @cython.locals(cells=tuple, defaults=tuple, names=tuple, variables=dict)
 cpdef bint is_closed(object function, tuple within=*) except -1
 @cython.locals(known=About)

@@ -79,8 +79,8 @@ from .._trees.kinds import (
 from .._trees.pytree import flatten_nodes
 from .places import Change, is_spent, reorder, restore, unshared
 
-__all__ = ["COMPUTES_ATTRIBUTES", "FINDS_CLASSES", "Snapshot", "is_closed", "is_harmless", "names_of",
-           "sets_attributes", "snapshot"]
+__all__ = ["COMPUTES_ATTRIBUTES", "FINDS_CLASSES", "Snapshot", "called_by_operators", "is_closed", "is_harmless",
+           "names_of", "sets_attributes", "snapshot"]
 
 #: So many containers are looked at; a warning tells if there are more.
 _MOST_CONTAINERS = 65536
@@ -103,6 +103,7 @@ _NAMES_VARIABLES = frozenset([number for name, number in dis.opmap.items() if na
 _rebinds: dict[int, bool] = {}
 #: Whether functions set attributes, by their codes' ids.
 _sets: dict[int, bool] = {}
+_handed: dict[int, frozenset[str]] = {}
 #: So deep functions are looked into that know functions.
 _DEEPEST = 4
 #: By what functions find variables of their module, or attributes, whose names they compute. Nobody can tell ``eval``
@@ -319,7 +320,9 @@ class Snapshot:
         for key, value in entries.items():
             held.append(key)
             held.append(value)
-            if (type(value) is FunctionType if key[:2] == "__" else refers(value) and not callable(value)):
+            if key[:2] == "__":
+                todo += called_by_operators(value)
+            elif refers(value) and not callable(value):
                 todo.append(value)
 
     def add_function(self, function: FunctionType, todo: list[Any]) -> None:
@@ -804,6 +807,41 @@ def _sets_attributes(code: CodeType) -> bool:
     return found
 
 
+def _handed_on(code: CodeType) -> frozenset[str]:
+    """The variables with which a function, or one within it, does something else than to call them, or to ask them for
+    attributes."""
+    found = _handed.get(id(code))
+    if found is None:
+        names, before, loaded = set[str](), "", tuple[str, ...]()
+        for each in dis.get_instructions(code):
+            if each.opname != "LOAD_ATTR" and each.opname != "LOAD_METHOD" and each.opname != "PUSH_NULL":
+                names.update(loaded)
+            loaded = ()
+            if each.opname[:9] in ("LOAD_FAST", "LOAD_DERE", "LOAD_NAME") or each.opname == "LOAD_CLASSDEREF" or \
+                    each.opname == "LOAD_GLOBAL" and not (each.arg or 0) & 1:
+                if type(each.argval) is tuple:  # two at once
+                    names.add(each.argval[0])
+                if before != "PUSH_NULL" or type(each.argval) is tuple:
+                    loaded = (each.argval[-1] if type(each.argval) is tuple else each.argval,)
+            before = each.opname
+        for inner in code.co_consts:
+            if inner.__class__ is CodeType:
+                names |= _handed_on(inner)
+        found = note(_handed, code, frozenset(names))
+    return found
+
+
+def _sets_others(code: CodeType) -> bool:
+    """Whether a function may set or delete attributes of something else than its first argument."""
+    before, first = None, code.co_varnames[:1]
+    for each in dis.get_instructions(code):
+        if each.opname in ("STORE_ATTR", "DELETE_ATTR") and before not in first or \
+                each.argval in ("setattr", "delattr", "__setattr__", "__dict__", "vars"):
+            return True
+        before = each.argval if each.opname[:9] == "LOAD_FAST" else None
+    return bool([inner for inner in code.co_consts if inner.__class__ is CodeType and _sets_attributes(inner)])
+
+
 def is_closed(function: Any, within: tuple[Any, ...] = ()) -> bool:
     """Whether a function is one in Python that knows nothing but its arguments and what never changes, functions like
     that included, and gives no variable of its surroundings, and no attribute of these functions, another value. It is
@@ -812,12 +850,14 @@ def is_closed(function: Any, within: tuple[Any, ...] = ()) -> bool:
         return False
     code, cells, defaults = code_of(function), closure_of(function), defaults_of(function)
     if cells is not None:
-        for cell in cells:
-            if not _is_fixed(contents_of(cell), function, within):
+        for number, cell in enumerate(cells):
+            value = contents_of(cell)
+            if not _is_fixed(value, function, within) or _is_class_of_users(value) and \
+                    code.co_freevars[number] in _handed_on(code):
                 return False
     if defaults is not None:
         for value in defaults:
-            if not _is_fixed(value, function, within):
+            if not _is_fixed(value, function, within) or _is_class_of_users(value):
                 return False
     named = not names_nothing(code)
     if named:
@@ -825,7 +865,8 @@ def is_closed(function: Any, within: tuple[Any, ...] = ()) -> bool:
         if names and names[0] in _COMPUTES_VARIABLES or not all(map(is_library, _imported(modules, variables))):
             return False
         for name in names:
-            if not _is_fixed(variables.get(name, MISSING), function, within):
+            value = variables.get(name, MISSING)
+            if not _is_fixed(value, function, within) or _is_class_of_users(value) and name in _handed_on(code):
                 return False
     return not (named or cells is not None) or not _does_rebind(code)
 
@@ -833,7 +874,7 @@ def is_closed(function: Any, within: tuple[Any, ...] = ()) -> bool:
 def _is_fixed(value: Any, function: FunctionType, within: tuple[Any, ...]) -> bool:
     """Whether something that a function knows never changes, and refers to nothing that does: numbers, texts,
     libraries, their classes and functions; closed functions and classes, if neither the function sets attributes, nor
-    those do, which may be given a class."""
+    those functions do, which may be given a class."""
     cls = type(value)
     if cls is int or cls is float or cls is bool or cls is str or value is None or value is MISSING:
         return True
@@ -850,9 +891,14 @@ def _is_fixed(value: Any, function: FunctionType, within: tuple[Any, ...]) -> bo
     return kind_at(value) == VALUE and not known.has_more and not isinstance(value, ArrayBase)
 
 
+def _is_class_of_users(value: Any) -> bool:
+    """Whether something is a class that has attributes of the user's."""
+    return isinstance(value, type) and bool(about(value).is_users or about(value).bases)
+
+
 def _is_fixed_class(cls: type, function: FunctionType, within: tuple[Any, ...]) -> bool:
     """Whether nothing that a function does to objects of a class, which it refers to, changes anything else: all that
-    is in the class never changes, and its functions are closed, and set no attributes if they find classes."""
+    is in the class never changes, its functions are closed, and none that sets attributes is given a class."""
     if type(cls) is not type:
         return False
     for base in about(cls).bases:
@@ -868,18 +914,29 @@ def _is_fixed_class(cls: type, function: FunctionType, within: tuple[Any, ...]) 
                     return False
             continue
         if kind is not FunctionType and kind is not staticmethod and kind is not classmethod and kind is not property:
-            if not _is_fixed(value, function, within):
+            if not _is_fixed(value, function, within) or _is_class_of_users(value):
                 return False
             continue
+        has_class = kind is classmethod or key == "__new__"
         for each in _functions_of(value):
             if each is None or each in within:
                 continue
             if not is_closed(each, within):
                 return False
             code = code_of(each)
-            if _sets_attributes(code) and (kind is classmethod or not FINDS_CLASSES.isdisjoint(names_of(code))):
+            if has_class and not _handed_on(code).isdisjoint(code.co_varnames[:1]) or _sets_attributes(code) and (
+                    has_class or not FINDS_CLASSES.isdisjoint(names_of(code))):
                 return False
-    return True
+    codes = [code_of(each) for base in (cls, *about(cls).bases) for value in vars(base).values()
+             for each in _functions_of(value) if type(each) is FunctionType]
+    return not ([code for code in codes if not FINDS_CLASSES.isdisjoint(names_of(code))] and
+                [code for code in codes if _sets_others(code)])
+
+
+def called_by_operators(value: Any) -> list[Any]:
+    """What operators call, or ask for what they call, of an attribute of a class that they look for."""
+    return [each for each in _functions_of(value) if each is not None and (callable(each) or hasattr(
+        type(each), "__get__")) and type(each) is not GetSetDescriptorType and type(each) is not MemberDescriptorType]
 
 
 def sets_attributes(code: CodeType) -> bool:

@@ -367,3 +367,72 @@ def test_classes_that_functions_find(change: Any, given: bool) -> None:
     dr.while_loop((x, o, UInt32(0)) if given else (x, UInt32(0)), lambda *s: s[-1] < 3,
                   lambda *s: (*step(*s[:-1]), s[-1] + 1))
     np.testing.assert_array_equal(Known.total, 5 + 3 * X)
+
+
+def test_classes_that_methods_are_given() -> None:
+    class Counted:
+        DRJIT_STRUCT = {"a": Float}  # noqa: RUF012
+        total: Any = 0
+
+        def __init__(self, a: Any = None) -> None:
+            self.a = a
+
+        def put(self, cls: Any) -> None:
+            cls.total = cls.total + self.a
+
+        @staticmethod
+        def set(cls: Any, value: Any) -> None:
+            cls.total = cls.total + value
+
+        def reset(self: Any, value: Any) -> None:
+            self.total = self.total + value
+
+        @classmethod
+        def of(cls, value: Any) -> None:
+            cls.reset(cls, value)
+
+        def found(self) -> Any:
+            return type(self)
+
+    def default(o: Any, cls: Any = Counted) -> None:
+        o.put(cls)
+
+    for change in (lambda o: o.put(Counted), lambda o: Counted.set(Counted, o.a), lambda o: Counted.reset(Counted, o.a),
+                   lambda o: Counted.of(o.a), lambda o: o.put(o.found()), default):
+        for total in (0, 5.0):  # no arrays, which are looked at in any case
+            Counted.total = total
+            o = Counted(Float(X))
+
+            def step(o: Any, i: Any, change: Any = change) -> tuple[Any, Any]:
+                change(o)
+                return o, i + 1
+
+            with pytest.raises(RuntimeError, match="attribute 'total' of the class Counted"):
+                dr.while_loop((o, UInt32(0)), lambda o, i: i < 3, step)
+            assert Counted.total == total
+
+
+def test_objects_that_operators_call() -> None:
+    class Sum:
+        def __init__(self) -> None:
+            self.sum = Float(0)
+
+        def __call__(self, value: Any) -> None:
+            self.sum = self.sum + value
+
+    known = Sum()
+
+    class Called:
+        DRJIT_STRUCT = {"a": Float}  # noqa: RUF012
+        __call__ = known
+        __getitem__ = property(lambda self: known)
+        __matmul__ = staticmethod(known)
+
+        def __init__(self, a: Any = None) -> None:
+            self.a = a
+
+    for change in (lambda o: o(o.a), lambda o: o[o.a], lambda o: o @ o.a):
+        for mode in ("symbolic", "evaluated"):
+            known.sum = Float(0)
+            dr.if_stmt((Called(Float(X)),), Float(X) < 2, change, lambda o: None, mode=mode)
+            np.testing.assert_array_equal(known.sum, np.where(X < 2, X, 0))
