@@ -133,6 +133,7 @@ class _Objects:
     def tested(self, call: Call, changes: list[Change], nodes: list[core.Node], journal: Journal,
                active: core.Node | None, join: Join) -> None:
         """Join what the condition has changed, which it is called with in lanes that are ``active``, all at first."""
+        _require_same_state(call, changes)
         self.note_places(call, changes, TRUE if active is None else active, join, nodes, journal)
         if not journal.entries and not journal.writes:
             return
@@ -735,6 +736,16 @@ class Evaluated:
                  for own, node, whole in zip(self.own, self.nodes, self.whole, strict=True)]
         core.evaluate(nodes)
         return nodes
+
+
+def _require_same_state(call: Call, changes: Sequence[Change]) -> None:
+    """Refuse a condition that puts something else in containers of the state, which the body would not be given."""
+    for change in changes:
+        if change.now is not change.before and call.is_in_arguments(change):
+            raise ArgumentError(
+                f"{FUNCTION}(): the condition of this loop changes "
+                f"{words_of(change.container, change.kind, change.key)}, which is state. A condition only looks at "
+                "what it is given: change that in the body.")
 
 
 def _joined(first: TreeSpec, before: TreeSpec, after: TreeSpec, names: Sequence[str], flat: bool = False) -> TreeSpec:

@@ -238,7 +238,7 @@ class SymbolicLoop:
                     self.journal.entries = {**self.journal.entries, **presets}
                 changes = call.leave()
             if changes:
-                self.require_same_places(changes)
+                self.require_same_places(call, changes)
             if call.rekept:
                 require_variables(FUNCTION, call)
             return with_lanes(test, test.size)
@@ -288,15 +288,16 @@ class SymbolicLoop:
         fields.restore()
         raise SymbolicValue(
             f"{FUNCTION}(): the condition of this symbolic loop changes {what}. A condition only looks at what it is "
-            "given: change that in the body, or run the loop with mode='evaluated'.")
+            "given: change that in the body.")
 
-    def require_same_places(self, changes: Sequence[Change]) -> None:
+    def require_same_places(self, call: Call, changes: Sequence[Change]) -> None:
         """Refuse a condition that has put arrays in places."""
         for change in changes:
+            otherwise = "" if call.is_in_arguments(change) else ", or run the loop with mode='evaluated'"
             raise SymbolicValue(
                 f"{FUNCTION}(): the condition of this symbolic loop changes "
                 f"{words_of(change.container, change.kind, change.key)}. A condition only looks at what it is given: "
-                "change that in the body, or run the loop with mode='evaluated'.")
+                f"change that in the body{otherwise}.")
 
     def following(self, variables: list[core.Node]) -> list[core.Node]:
         """The variables after an iteration."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.llvm.ad import Array2f, Float, UInt32
+from drjit.llvm.ad import PCG32, Array2f, Float, UInt32
 
 X = np.array([0, 1, 2, 3], np.float32)
 
@@ -436,3 +436,17 @@ def test_objects_that_operators_call() -> None:
             known.sum = Float(0)
             dr.if_stmt((Called(Float(X)),), Float(X) < 2, change, lambda o: None, mode=mode)
             np.testing.assert_array_equal(known.sum, np.where(X < 2, X, 0))
+
+
+@pytest.mark.parametrize("mode", ("symbolic", "evaluated"))
+def test_conditions_that_change_state(mode: str) -> None:
+    def put(values: list[Any]) -> None:
+        values[0] = values[0] + 1
+
+    for state, change in ((Data(Float(X), Float(X)), lambda o: setattr(o, "a", o.a + 1)), ([Float(X)], put),
+                          (PCG32(4), lambda o: o.next_uint32())):
+        before = str([state, getattr(state, "state", None)])
+        with pytest.raises(RuntimeError, match=r"change that in the body\.$"):
+            dr.while_loop((UInt32(0), state), lambda i, o, change=change: (change(o), i < 3)[1],
+                          lambda i, o: (i + 1, o), mode=mode)
+        assert str([state, getattr(state, "state", None)]) == before
