@@ -94,6 +94,7 @@ ROOMS = (
     "drjit._texture.grid",
     "drjit._texture.lookups",
     "drjit._control.state",
+    "drjit._control.closed",
     "drjit._control.snapshot",
     "drjit._control.fields",
     "drjit._control.given",

@@ -4,7 +4,8 @@ from drjit_core.ir.node cimport Node
 from drjit._access.store cimport Journal
 from drjit._base.handle cimport Handle, held
 from drjit._control.given cimport Given, place_among, places_of
-from drjit._control.snapshot cimport Snapshot, is_closed, snapshot
+from drjit._control.closed cimport is_closed
+from drjit._control.snapshot cimport Snapshot, snapshot
 from drjit._trees.contents cimport attributes_of
 from drjit._trees.pytree cimport TreeSpec
 

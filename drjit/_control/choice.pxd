@@ -12,7 +12,8 @@ from drjit._control.called cimport Call
 from drjit._control.given cimport Given
 from drjit._control.effects cimport Effects, Joint
 from drjit._control.results cimport Results, Returned
-from drjit._control.snapshot cimport Snapshot, is_closed, snapshot
+from drjit._control.closed cimport is_closed
+from drjit._control.snapshot cimport Snapshot, snapshot
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 

@@ -22,12 +22,13 @@ from .aliases import Aliases
 from .attempts import retried
 from .called import Call
 from .changed import changed_arrays, require_no_writes
+from .closed import is_closed
 from .effects import Effects, Joint
 from .fields import EXCHANGED, OTHERWISE, SAME
 from .given import Given
 from .refilling import become, containers_of, refilled
 from .results import Results, Returned, wrong_sizes
-from .snapshot import Snapshot, is_closed, snapshot
+from .snapshot import Snapshot, snapshot
 from .wording import Words, name_in_program, require_data, require_variables
 
 __all__ = ["SymbolicChoice", "called_directly", "invoked", "run_directly"]

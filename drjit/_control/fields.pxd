@@ -1,7 +1,7 @@
 cimport cython
 
 from drjit._base.handle cimport Handle, is_younger
-from drjit._control.snapshot cimport is_closed, names_of
+from drjit._control.closed cimport is_closed, names_of, sets_attributes
 from drjit._trees.contents cimport attributes_in_dict
 from drjit._trees.kinds cimport About, about, is_own
 from drjit._trees.pytree cimport TreeSpec

@@ -22,7 +22,7 @@ from .._trees.classes import is_frozen
 from .._trees.contents import attributes_in_dict, contents_of
 from .._trees.kinds import DICT, LIST, MISSING, OBJECT, about, is_of_library, is_own
 from .._trees.pytree import TreeSpec
-from .snapshot import FINDS_CLASSES, called_by_operators, is_closed, is_harmless, names_of, sets_attributes
+from .closed import FINDS_CLASSES, called_by_operators, is_closed, is_harmless, names_of, sets_attributes
 
 __all__ = ["EXCHANGED", "OTHERWISE", "SAME", "Fields", "NotPlain", "setters_of"]
 

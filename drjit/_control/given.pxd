@@ -5,7 +5,8 @@ from drjit_core.ir.symbolic cimport traced_elsewhere
 from drjit._access.store cimport Journal, store_same
 from drjit._base.handle cimport Handle, held, is_flat
 from drjit._control.fields cimport Fields
-from drjit._control.snapshot cimport Snapshot, is_closed, snapshot
+from drjit._control.closed cimport is_closed
+from drjit._control.snapshot cimport Snapshot, snapshot
 from drjit._trees.contents cimport attributes_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 

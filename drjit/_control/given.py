@@ -17,8 +17,9 @@ from .._base.handle import is_flat
 from .._trees.classes import is_copied
 from .._trees.kinds import about
 from .._trees.pytree import TreeSpec, flatten_nodes
+from .closed import is_closed
 from .fields import Fields, setters_of
-from .snapshot import Snapshot, is_closed, snapshot
+from .snapshot import Snapshot, snapshot
 
 __all__ = ["Given", "as_before", "first_places", "place_among", "places_of"]
 
@@ -26,7 +27,6 @@ __all__ = ["Given", "as_before", "first_places", "place_among", "places_of"]
 _NOTHING: dict[Any, Any] = {}
 _EMPTY: list[Any] = []
 _NONE: set[int] = set()
-_NO_NODES: dict[int, int] = {}
 #: Among so few leaves, one is looked for.
 _FEW = 48
 

@@ -11,7 +11,8 @@ from drjit._access.store cimport Journal, innermost_journal, store_same
 from drjit._control.attempts cimport retried
 from drjit._control.called cimport Call
 from drjit._control.given cimport Given
-from drjit._control.snapshot cimport Snapshot, is_closed, snapshot
+from drjit._control.closed cimport is_closed
+from drjit._control.snapshot cimport Snapshot, snapshot
 from drjit._control.state cimport mask_of, shape_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 

@@ -1,11 +1,12 @@
 cimport cython
 
 from drjit_core.ir.dual cimport primal, tracked
-from drjit_core.ir.frames cimport closure_of, code_of, defaults_of, further_of, globals_of, names_nothing
+from drjit_core.ir.frames cimport closure_of, code_of, defaults_of, further_of, globals_of
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport innermost
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._base.handle cimport Handle
+from drjit._control.closed cimport is_closed, names_of, variables_of
 from drjit._trees.contents cimport attributes_in_dict, attributes_of, contents_of, entries_of, listed, parts_of
 from drjit._trees.kinds cimport About, about, is_library, is_of_library, is_own, kind_at, refers
 
@@ -15,9 +16,6 @@ cdef inline Py_ssize_t id(object value):  # without an event for audits
 
 cdef int CELL, CLASS, DATA, DICT, FUNCTION, GENERATOR, LIST, MODULE, OBJECT, REFERRING, TUPLE, VALUE, VARIABLES
 cdef int _MOST_CONTAINERS, _LITERAL, _PHI
-cdef dict _handed, _names, _rebinds, _sets, _variables
-cdef int _DEEPEST
-cdef int _EXTENDED, _LOAD_GLOBAL, _IMPORT
 cdef list _EMPTY
 cdef dict _NOTHING
 
@@ -71,16 +69,6 @@ cdef class Snapshot:
     cpdef list undo(self, object counts=*)
 
 
-cpdef bint _does_rebind(object code) except -1
-cpdef bint _sets_attributes(object code) except -1
-cpdef frozenset _handed_on(object code)
-cdef bint _sets_others(object code) except -1
-cdef bint _is_class_of_users(object value) except -1
-@cython.locals(cells=tuple, defaults=tuple, names=tuple, variables=dict)
-cpdef bint is_closed(object function, tuple within=*) except -1
-@cython.locals(known=About)
-cdef bint _is_fixed(object value, object function, tuple within) except -1
-cdef bint _is_fixed_class(object cls, object function, tuple within) except -1
 cpdef Snapshot snapshot(object tree, object function, object apart=*, bint data=*)
 @cython.locals(array=Handle)
 cdef _note_array(dict index, object value, object position)
@@ -94,6 +82,3 @@ cdef _push(object values, list todo)
 @cython.locals(position=cython.Py_ssize_t)
 cdef bint _same(list now, list before) except -1
 cdef bint _same_entries(dict now, list held, Py_ssize_t first, Py_ssize_t end) except -1
-cpdef tuple names_of(object code)
-@cython.locals(content=bytes, further=cython.int, argument=cython.int, operation=cython.int, place=cython.Py_ssize_t)
-cdef tuple _variables_of(object code)

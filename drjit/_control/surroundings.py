@@ -26,8 +26,9 @@ from .._base.links import links
 from .._trees.contents import contents_of, data_of, set_data, write_place
 from .._trees.kinds import CELL, DICT, LIST, MISSING, is_library
 from .._trees.pytree import flatten_nodes
+from .closed import names_of
 from .places import Change, place_key, restore
-from .snapshot import Snapshot, names_of, snapshot
+from .snapshot import Snapshot, snapshot
 from .wording import name_in_program, place_in_words
 
 __all__ = ["Moment", "Surroundings"]

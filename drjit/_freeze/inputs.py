@@ -31,8 +31,9 @@ from .._base.errors import describe
 from .._base.types import FLOAT64, INT64, reshape, retype
 from .._base.values import is_ndarray, real_number
 from .._base.weak import remembered
+from .._control.closed import COMPUTES_ATTRIBUTES, names_of
 from .._control.places import Change, reorder, restore
-from .._control.snapshot import COMPUTES_ATTRIBUTES, Snapshot, names_of
+from .._control.snapshot import Snapshot
 from .._functions.creation import opaque
 from .._functions.evaluation import make_opaque
 from .._trees.contents import data_of, parts_of, position_of, read_place, set_data, write_place

@@ -285,6 +285,7 @@ def test_nested_ones_and_derivatives() -> None:
     np.testing.assert_allclose(tree["p"][0].a, total, rtol=1e-6)  # a product of four
     np.testing.assert_array_equal(tree["q"][0], np.array([X, X + 1]))
     dr.backward(dr.sum(tree["p"][0].a))
+    # likewise of products of single precision
     np.testing.assert_allclose(x.grad, np.where(X < 2, 108 * X**3, 27 * X**2), rtol=1e-6)
 
 

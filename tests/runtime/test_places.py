@@ -85,6 +85,25 @@ PROGRAMS = {
             assert (made[0] + there.Float(1, 1, 1) == kept + 1).numpy().all() and x.numpy().tolist() == kept.tolist()
             assert dr.all(there.Float(here.Float(7)) + there.Float(kept) == 7 + kept)
     """,
+    "the numbers of optimisers are where parameters are": """
+        import pickle
+        S = dr.opt.Schedule
+        for package in cuda.ad, llvm.ad:
+            active = dr.opaque(package.Bool, True)
+            made = []
+            for make in (lambda: dr.opt.SGD(S.linear(1, 10), {"x": package.Float(0)}),
+                         lambda: pickle.loads(pickle.dumps(dr.opt.SGD(S.linear(1, 10), {"x": package.Float(0)}))),
+                         lambda: dr.copy(dr.opt.SGD(S.linear(1, 10), {"x": package.Float(0)}))):
+                opt, scaler = make(), dr.opt.GradScaler(4)
+                for mask in (None, active, ~active):
+                    dr.backward(dr.square(opt["x"] - 1) / 4)
+                    opt.step(active=mask)
+                dr.backward(scaler.scale(dr.square(opt["x"] - 1) / 4))
+                scaler.step(opt)
+                made += [opt["x"]._n.where, opt.learning_rate()._n.where, scaler.scale(opt["x"])._n.where]
+                assert abs(opt["x"][0] - (1 - 0.5 * 0.55 * 0.6)) < 1e-6, opt["x"]
+            assert set(made) == {package.Float._where}, made
+    """,
     "what is converted is differentiated": """
         for here, there in (llvm.ad, cuda.ad), (cuda.ad, llvm.ad):
             x, y = here.Float(1, 2, 3), there.Float(1, 2, 3)

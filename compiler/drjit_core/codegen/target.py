@@ -74,6 +74,8 @@ class Shared(NamedTuple):
     """Which scatter-reductions update a table that a block of threads shares."""
 
     updates: frozenset[int]  # those of these operators and types, as ``operator << TYPE_BITS | type``
+    # Four tables of 1,024 elements of 8 bytes, and what reductions exchange besides (16 KiB), are the 48 KiB of shared
+    # memory that a kernel has without asking.
     size: int  # to memory of at most so many elements
     width: int  # of kernels of at least so many elements
     most: int  # and of so many arrays in a kernel, at most
